@@ -9,7 +9,7 @@ use crate::group::Nodes;
 use crate::kind::Kind;
 use crate::operation::Operation;
 use crate::proof::{Flaw, Proof, prove};
-use crate::round::Rounds;
+use crate::round::{Outline, Outlines, Rounds};
 use crate::{allgather, allreduce, alltoall, barrier, bcast, gather, reduce, reduce_scatter, scan, scatter, two_level};
 
 /// A call of an operation by all ranks of a job, with equal blocks.
@@ -238,6 +238,15 @@ impl Algorithm {
             }
         }
     }
+    /// The same with the sums of moves, without making the moves where there are many.
+    #[must_use]
+    pub fn outlines(&self, call: &Call, rank: u32) -> Outlines {
+        let known = match *self {
+            Algorithm::Alltoall(algorithm) if call.operation == Kind::Alltoall => algorithm.outlines(rank, call.ranks, call.size),
+            _ => None,
+        };
+        known.unwrap_or_else(|| Box::new(self.rounds(call, rank).map(Outline::from)))
+    }
     /// Whether switches carry it out.
     #[must_use]
     pub fn is_in_network(&self) -> bool {
@@ -312,6 +321,20 @@ mod tests {
             Kind::Scatter | Kind::Scatterv => Operation::Scatter { root, blocks: evenly },
             Kind::Alltoall | Kind::Alltoallv => Operation::Alltoall { sends: vec![evenly; ranks as usize] },
             Kind::Scan | Kind::Exscan => Operation::Scan { blocks: vector, exclusive: call.operation == Kind::Exscan },
+        }
+    }
+
+    #[test]
+    fn outlines_are_sums_of_rounds() {
+        for (ranks, size) in [(1, 3), (2, 8), (6, 8), (8, 1), (13, 5), (32, 2)] {
+            let call = Call { operation: Kind::Alltoall, ranks, per_node: 2, root: 0, size: Bytes(size), width: Bytes(1) };
+            for name in ["bruck", "pairwise", "posted"] {
+                let algorithm = Algorithm::named(Kind::Alltoall, name).unwrap();
+                for rank in 0..ranks {
+                    let sums: Vec<Outline> = algorithm.rounds(&call, rank).map(Outline::from).collect();
+                    assert_eq!(algorithm.outlines(&call, rank).collect::<Vec<_>>(), sums, "{name} of {ranks} ranks");
+                }
+            }
         }
     }
 

@@ -43,6 +43,32 @@ pub struct Joint {
 /// The rounds of a rank, made one at a time; whoever asks for them may be on any core.
 pub type Rounds = Box<dyn Iterator<Item = Round> + Send>;
 
+/// Rounds that are made by their number: those before one that is asked for are not made.
+pub(crate) struct Numbered<F> {
+    numbers: Range<u64>,
+    make: F,
+}
+
+impl<F: FnMut(u64) -> Round> Numbered<F> {
+    /// So many of them.
+    pub(crate) fn new(count: u64, make: F) -> Numbered<F> {
+        Numbered { numbers: 0..count, make }
+    }
+}
+
+impl<F: FnMut(u64) -> Round> Iterator for Numbered<F> {
+    type Item = Round;
+    fn next(&mut self) -> Option<Round> {
+        self.numbers.next().map(&mut self.make)
+    }
+    fn nth(&mut self, ahead: usize) -> Option<Round> {
+        self.numbers.nth(ahead).map(&mut self.make)
+    }
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.numbers.size_hint()
+    }
+}
+
 /// What the moves of a round amount to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Amount {
@@ -66,6 +92,29 @@ impl Amount {
             }
             sum
         })
+    }
+}
+
+/// A round with the sums of its moves in their place. Those of a round that reads slots stay: some of them are done where the slots are.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Outline {
+    /// The round without what is summed up.
+    pub round: Round,
+    /// What it moves first.
+    pub before: Amount,
+    /// What it moves when everything has come.
+    pub after: Amount,
+}
+
+/// The rounds of a rank in outline.
+pub type Outlines = Box<dyn Iterator<Item = Outline> + Send>;
+
+impl From<Round> for Outline {
+    fn from(mut round: Round) -> Outline {
+        let before = Amount::of(&std::mem::take(&mut round.before));
+        let reads = round.receives.iter().any(|message| message.slot);
+        let after = if reads { Amount::default() } else { Amount::of(&std::mem::take(&mut round.after)) };
+        Outline { round, before, after }
     }
 }
 

@@ -16,6 +16,7 @@ mod fluid;
 mod fold;
 mod job;
 mod latency;
+pub mod library;
 mod matching;
 mod network;
 mod paths;

@@ -60,7 +60,7 @@ fn connections(connections: &Connections) -> Result<(), Unsupported> {
     Ok(())
 }
 
-fn fabric(parts: &ResolvedCluster) -> Result<(), Unsupported> {
+pub(crate) fn fabric(parts: &ResolvedCluster) -> Result<(), Unsupported> {
     if let Some(congestion) = &parts.congestion {
         let help = "use the packet engine, or congestion = \"none\": rates of fluids are what an ideal control would give";
         return Err(refusal(Feature::Congestion, format!("the congestion control `{}`", congestion.name), help));

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::devices::DeviceOptions;
 use crate::error::LabError;
+use crate::flow_bench::FlowBench;
 use crate::launch::{Launch, LaunchError, layout, layout_of};
 use crate::run::points;
 use crate::tap::{CaptureRequest, Taps};
@@ -23,6 +24,18 @@ pub enum Stack {
     Library,
     /// Sockets of the kernel: Ethernet or IPoIB.
     Tcp,
+}
+
+/// Which engine runs a benchmark program.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum BenchEngine {
+    /// Packets where the job is not too large for them; what is too large goes to the flow engine, if that can do it.
+    #[default]
+    Auto,
+    /// Every packet.
+    Packet,
+    /// Messages at the costs of the library.
+    Flow,
 }
 
 /// A benchmark program as a person asks for it.
@@ -48,6 +61,8 @@ pub struct BenchRequest {
     pub capture: CaptureRequest,
     /// What ports and adapters count.
     pub counting: Counting,
+    /// Which engine runs it.
+    pub engine: BenchEngine,
     /// Seed of everything random.
     pub seed: u64,
 }
@@ -79,6 +94,21 @@ pub struct BenchRun {
 
 /// The MPI library over sockets.
 const OVER_TCP: &str = "openmpi-tcp";
+
+impl BenchEngine {
+    /// The engine of that name.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn parse(word: &str) -> Result<BenchEngine, LabError> {
+        match word {
+            "auto" => Ok(BenchEngine::Auto),
+            "packet" => Ok(BenchEngine::Packet),
+            "flow" => Ok(BenchEngine::Flow),
+            other => Err(LabError::refused(format!("there is no engine `{other}`"), "use packet, flow or auto")),
+        }
+    }
+}
 
 impl Stack {
     /// The stack of that name.
@@ -122,6 +152,7 @@ impl BenchRequest {
             devices: DeviceOptions::default(),
             capture: CaptureRequest::default(),
             counting: Counting::Off,
+            engine: BenchEngine::Auto,
             seed: 1,
         }
     }
@@ -225,6 +256,40 @@ impl BenchSetup {
         })
     }
 
+    /// The benchmark for the flow engine, where that runs it, and why it was not asked for by name.
+    fn without_packets(&self, layout: Option<Layout>, watched: bool) -> Result<Option<(FlowBench<'_>, Option<String>)>, LabError> {
+        let BenchRequest { tool, engine, .. } = self.request;
+        let refused = |what: String| LabError::refused(what, "leave --engine out, or use --engine packet");
+        let layout = match (engine, layout) {
+            (BenchEngine::Packet, _) => return Ok(None),
+            (BenchEngine::Flow, _) if watched => {
+                let what = "the flow engine has no packets to capture or to count".to_owned();
+                return Err(LabError::refused(what, "leave --pcap and --counters out, or use --engine packet"));
+            }
+            (_, Some(layout)) if matches!(tool, Tool::Collective(_)) && !watched => layout,
+            (BenchEngine::Flow, _) => {
+                let what = format!("the flow engine runs benchmarks of collective operations of MPI, not {}", tool.name());
+                return Err(refused(what));
+            }
+            (BenchEngine::Auto, _) => return Ok(None),
+        };
+        let bench = FlowBench {
+            tool,
+            options: &self.request.options,
+            parts: &self.parts,
+            binding: &self.binding,
+            layout,
+            nodes: self.request.placement.unwrap_or(self.parts.placement),
+            chosen: &self.chosen,
+            seed: self.request.seed,
+        };
+        if engine == BenchEngine::Flow {
+            return Ok(Some((bench, None)));
+        }
+        let why = bench.beyond_packets();
+        Ok(why.map(|why| (bench, Some(why))))
+    }
+
     /// Runs the tool.
     ///
     /// # Errors
@@ -241,6 +306,10 @@ impl BenchSetup {
         let layout = self.layout()?;
         let request = &self.request;
         let watched = request.capture.file.is_some() || request.counting != Counting::Off;
+        if let Some((bench, why)) = self.without_packets(layout, watched)? {
+            let (printed, run) = bench.run(why, listener)?;
+            return Ok(BenchRun { setup: self, printed, run, cluster: None, taps: None, layout });
+        }
         let cluster = if watched { Some(Cluster::new(self.parts.clone()).map_err(LaunchError::from)?) } else { None };
         let taps = cluster.as_ref().map_or(Ok(None), |cluster| request.capture.taps(cluster))?;
         let launch = Launch {

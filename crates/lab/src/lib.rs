@@ -14,6 +14,7 @@ mod error;
 pub mod fast_forward;
 mod fault;
 mod fault_plan;
+mod flow_bench;
 mod job_library;
 mod jobs;
 mod lab;

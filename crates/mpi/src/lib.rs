@@ -37,6 +37,7 @@ mod offload;
 mod one_sided;
 mod onload;
 mod order;
+pub mod probe;
 mod progress;
 mod protocol;
 mod rank;
@@ -71,6 +72,6 @@ pub use protocol::gpu::Gpu;
 pub use protocol::local::{Local, Single};
 pub use rank::Rank;
 pub use request::Request;
-pub use rounds::Packing;
+pub use rounds::{Packing, reduction_streams};
 
 pub use world::World;

@@ -187,7 +187,7 @@ impl Rank {
     pub(crate) fn go_through(&self, moves: &[Move], packing: Packing, buffer: Buffer) -> Result<(), ProgramError> {
         let amount = Amount::of(moves);
         self.compute(packing.block * amount.moves);
-        let reduced = streams(amount.reduced);
+        let reduced = reduction_streams(amount.reduced);
         if buffer == Buffer::Host {
             self.copy(amount.copied + reduced);
             return Ok(());
@@ -204,7 +204,8 @@ impl Rank {
 }
 
 /// What a reduction of `reduced` bytes moves, as bytes of a copy: three streams in place of two.
-pub(super) fn streams(reduced: Bytes) -> Bytes {
+#[must_use]
+pub fn reduction_streams(reduced: Bytes) -> Bytes {
     Bytes(reduced.0 * 3 / 2)
 }
 

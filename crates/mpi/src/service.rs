@@ -14,7 +14,7 @@ use super::active_message::{Question, Serving, Vector};
 use super::buffer::Buffer;
 use super::rank::Rank;
 use super::request::Request;
-use super::rounds::streams;
+use super::rounds::reduction_streams;
 use super::wire::Body;
 
 impl Rank {
@@ -130,7 +130,7 @@ impl Rank {
 
 /// What a core moves for a reduction of `size` bytes.
 pub(super) fn reduced(size: u32) -> Bytes {
-    streams(Bytes(size.into()))
+    reduction_streams(Bytes(size.into()))
 }
 
 fn answer_tag(number: u64) -> u32 {

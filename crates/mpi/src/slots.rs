@@ -18,7 +18,7 @@ use fabriscope_units::{Bytes, Time};
 
 use super::protocol::slots::parts;
 use super::rank::Rank;
-use super::rounds::streams;
+use super::rounds::reduction_streams;
 use super::trace::note;
 
 impl Rank {
@@ -79,7 +79,7 @@ impl Rank {
             }
             for _ in moves.extract_if(.., |this| this.from == message.piece) {
                 let domain = self.state.borrow().domain_of(&self.process, message.peer);
-                self.process.copy_between(streams(message.piece.bytes), Bytes(u64::MAX), (domain, self.process.domain()));
+                self.process.copy_between(reduction_streams(message.piece.bytes), Bytes(u64::MAX), (domain, self.process.domain()));
             }
         }
         Ok(())

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::{ArgAction, CommandFactory, FromArgMatches};
 use fabriscope_lab::LabError;
-use fabriscope_lab::bench::{BenchRequest, BenchRun, Stack, placement};
+use fabriscope_lab::bench::{BenchEngine, BenchRequest, BenchRun, Stack, placement};
 use fabriscope_lab::launch::LaunchError;
 use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_tools::{Tool, UsageError};
@@ -61,6 +61,10 @@ struct JobArgs {
     /// The hosts themselves, on an imported fabric: gpu[01-04],gpu20
     #[arg(long, value_name = "HOSTS")]
     hosts: Option<String>,
+    /// What carries the messages of collective benchmarks of MPI: `packet` (every packet), `flow` (at costs of the library that packets show
+    /// on a few nodes) or `auto` (the default: packets, and flow for what is too large for them)
+    #[arg(long, value_name = "ENGINE")]
+    engine: Option<String>,
     #[command(flatten)]
     devices: DeviceArgs,
     #[command(flatten)]
@@ -95,6 +99,7 @@ Examples:
   fabriscope bench osu_latency --on alaska-roce25 --nodes 1 --bind socket    from socket to socket
   fabriscope bench osu_bw --on betzy-hdr --nodes 1 --intra-node xpmem    within a node, the library built with XPMEM
   fabriscope bench osu_alltoall --on csd3-opa --nodes 4 --ppn 32 -m 1024:1024
+  fabriscope bench osu_allreduce --on lab-8192 --nodes 64 --ppn 16 -m 8:8 --engine flow
   fabriscope bench IMB-MPI1 Alltoall --on athena-edr --nodes 2 -msglog 3:16
   fabriscope bench krylov --on alaska-roce25 -n 256    iterations of conjugate gradients
   fabriscope bench ib_write_bw --on ri2 -n 5 --pcap write.pcap    the packets, for Wireshark
@@ -156,6 +161,7 @@ fn request(name: &str, job: &JobArgs, options: Vec<String>, seed: u64) -> Result
         devices: job.devices.options(),
         capture: job.pcap.request(),
         counting: job.counters.counting()?,
+        engine: job.engine.as_deref().map(BenchEngine::parse).transpose()?.unwrap_or_default(),
         seed,
         ..request
     })
@@ -240,12 +246,13 @@ impl JobArgs {
 
     /// Takes what `later` says, and keeps the rest.
     fn update(&mut self, later: JobArgs) {
-        let JobArgs { on, transport, nodes, ppn, placement, hosts, devices, pcap, counters } = later;
+        let JobArgs { on, transport, nodes, ppn, placement, hosts, engine, devices, pcap, counters } = later;
         let text = |own: &mut Option<String>, other: Option<String>| *own = other.or_else(|| own.take());
         text(&mut self.on, on);
         text(&mut self.transport, transport);
         text(&mut self.placement, placement);
         text(&mut self.hosts, hosts);
+        text(&mut self.engine, engine);
         self.nodes = nodes.or(self.nodes);
         self.ppn = ppn.or(self.ppn);
         text(&mut self.devices.bind, devices.bind);

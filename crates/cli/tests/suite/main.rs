@@ -9,6 +9,7 @@ mod counters;
 mod dependency_order;
 mod documents;
 mod dragonfly_traffic;
+mod engines;
 mod explain_inside;
 mod formats;
 mod gpus;

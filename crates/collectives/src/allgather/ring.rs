@@ -7,9 +7,10 @@
 use crate::blocks::Blocks;
 use crate::piece::Buffer;
 use crate::ring::gather;
-use crate::round::Round;
+use crate::round::{Numbered, Round};
 
 pub(super) fn rounds(rank: u32, blocks: Blocks) -> impl Iterator<Item = Round> {
     let ranks = blocks.ranks();
-    (1..ranks).map(move |step| gather(step - 1, rank, ranks, rank, |index| blocks.piece(Buffer::Recv, index)))
+    let steps = u64::from(ranks.saturating_sub(1));
+    Numbered::new(steps, move |step| gather(step as u32, rank, ranks, rank, |index| blocks.piece(Buffer::Recv, index)))
 }

@@ -12,19 +12,23 @@ use crate::blocks::Vector;
 use crate::piece::{Buffer, Piece};
 use crate::reduction::begin;
 use crate::ring;
-use crate::round::Round;
+use crate::round::{Numbered, Round};
 
 /// Without a segment the blocks are not cut.
 pub(super) fn rounds(rank: u32, ranks: u32, vector: Vector, segment: Option<Bytes>) -> impl Iterator<Item = Round> {
     let steps = ranks - 1;
     let block = move |index: u32| vector.blocks(ranks).piece(Buffer::Recv, index);
     let phases = segment.map_or(1, |segment| phases(ranks, vector, segment));
-    let reduce = (0..phases).flat_map(move |phase| {
-        let part = move |index: u32| part(block(index), vector.width, phases, phase);
-        (0..steps).map(move |step| ring::reduce(step, rank, ranks, rank, part))
-    });
-    let gather = (0..steps).map(move |step| ring::gather(step, rank, ranks, (rank + 1) % ranks, block));
-    std::iter::once(begin(vector.whole(Buffer::Send), vector.whole(Buffer::Recv))).chain(reduce).chain(gather)
+    let (each, reducing) = (u64::from(steps), u64::from(phases) * u64::from(steps));
+    let make = move |number: u64| {
+        let Some(step) = number.checked_sub(1) else { return begin(vector.whole(Buffer::Send), vector.whole(Buffer::Recv)) };
+        if step >= reducing {
+            return ring::gather((step - reducing) as u32, rank, ranks, (rank + 1) % ranks, block);
+        }
+        let part = |index: u32| part(block(index), vector.width, phases, (step / each) as u32);
+        ring::reduce((step % each) as u32, rank, ranks, rank, part)
+    };
+    Numbered::new(1 + reducing + each, make)
 }
 
 /// Phases that cut the longest block into segments.

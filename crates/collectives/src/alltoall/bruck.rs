@@ -9,7 +9,7 @@ use fabriscope_units::Bytes;
 
 use crate::blocks::Blocks;
 use crate::piece::{Buffer, Move};
-use crate::round::Round;
+use crate::round::{Amount, Outline, Round};
 
 /// Block d is on its way to the rank at distance d.
 const ROTATED: Buffer = Buffer::Scratch(0);
@@ -47,6 +47,23 @@ pub(super) fn round(index: u32, rank: u32, ranks: u32, block: Bytes) -> Round {
         round.after.extend((0..ranks).map(|from| blocks.piece(TURNED, ranks - 1 - from).copied(blocks.piece(Buffer::Recv, from))));
     }
     round
+}
+
+/// The same with the sums of its moves in their place.
+pub(super) fn outline(index: u32, rank: u32, ranks: u32, block: Bytes) -> Outline {
+    let distance = 1 << index;
+    let moving = u64::from((ranks >> (index + 1) << index) + (ranks & (2 * distance - 1)).saturating_sub(distance));
+    let packed = |buffer: Buffer| buffer.piece(Bytes::ZERO, block * moving);
+    let mut round = Round::default();
+    if moving > 0 {
+        round.receives.push(packed(COMING).with((rank + ranks - distance) % ranks));
+        round.sends.push(packed(GOING).with((rank + distance) % ranks));
+    }
+    let all = u64::from(ranks);
+    let (first, last) = (u64::from(index == 0), u64::from(index + 1 == rounds(ranks)));
+    let amount = |moves: u64, blocks: u64| Amount { moves, copied: block * blocks, reduced: Bytes::ZERO };
+    let before = amount(moving + 2 * first, moving + all * first);
+    Outline { round, before, after: amount(moving + (2 + all) * last, moving + 2 * all * last) }
 }
 
 /// All blocks from `from` to `to`, block `first` to the front.

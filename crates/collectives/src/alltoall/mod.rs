@@ -7,7 +7,7 @@ use fabriscope_units::Bytes;
 use crate::blocks::Blocks;
 use crate::piece::{Buffer, Move};
 use crate::registry::algorithms;
-use crate::round::Rounds;
+use crate::round::{Outlines, Rounds};
 
 algorithms! {
     /// How the blocks travel.
@@ -38,6 +38,14 @@ impl Algorithm {
         match self {
             Algorithm::Bruck => Box::new((0..bruck::rounds(ranks)).map(move |index| bruck::round(index, rank, ranks, size))),
             _ => self.rounds_of(rank, blocks.clone(), blocks),
+        }
+    }
+    /// The same in outline, where that is known without the moves.
+    #[must_use]
+    pub fn outlines(self, rank: u32, ranks: u32, size: Bytes) -> Option<Outlines> {
+        match self {
+            Algorithm::Bruck => Some(Box::new((0..bruck::rounds(ranks)).map(move |index| bruck::outline(index, rank, ranks, size)))),
+            _ => None,
         }
     }
 }

@@ -6,10 +6,10 @@
 use super::Partners;
 use crate::blocks::Blocks;
 use crate::piece::Buffer;
-use crate::round::Round;
+use crate::round::{Numbered, Round};
 
 pub(super) fn rounds(partners: Partners, rank: u32, sends: Blocks, receives: Blocks) -> impl Iterator<Item = Round> {
-    (0..sends.ranks()).map(move |index| round(index, partners, rank, &sends, &receives))
+    Numbered::new(sends.ranks().into(), move |index| round(index as u32, partners, rank, &sends, &receives))
 }
 
 fn round(index: u32, partners: Partners, rank: u32, sends: &Blocks, receives: &Blocks) -> Round {

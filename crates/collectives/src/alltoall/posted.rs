@@ -5,11 +5,12 @@
 
 use crate::blocks::Blocks;
 use crate::piece::Buffer;
-use crate::round::Round;
+use crate::round::{Numbered, Round};
 
 pub(super) fn rounds(at_a_time: u32, rank: u32, sends: Blocks, receives: Blocks) -> impl Iterator<Item = Round> {
     let ranks = sends.ranks();
-    (0..ranks.div_ceil(batch(ranks, at_a_time))).map(move |index| round(index, at_a_time, rank, &sends, &receives))
+    let count = ranks.div_ceil(batch(ranks, at_a_time));
+    Numbered::new(count.into(), move |index| round(index as u32, at_a_time, rank, &sends, &receives))
 }
 
 fn round(index: u32, at_a_time: u32, rank: u32, sends: &Blocks, receives: &Blocks) -> Round {

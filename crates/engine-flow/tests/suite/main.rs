@@ -4,6 +4,7 @@
 mod agrees;
 mod closed_forms;
 mod fat_tree;
+mod library;
 mod network;
 mod rounds;
 mod switch_levels;

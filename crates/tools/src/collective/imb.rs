@@ -12,8 +12,9 @@ use fabriscope_tool::{Point, Prepared, ToolOutput, UsageError};
 use fabriscope_units::Bytes;
 use fabriscope_wire::Element;
 
-use super::measure::{RankMeans, programs, statistics};
+use super::measure::{RankMeans, Report, programs, statistics};
 use super::plan::Plan;
+use super::stepwise::Stepwise;
 use crate::osu::Repeats;
 
 const HELP: &str = "\
@@ -48,6 +49,17 @@ const KINDS: [(&str, Kind); 13] = [
 ];
 
 pub(super) fn prepare(args: &[String], target: &Target) -> Result<Prepared, UsageError> {
+    let (plan, report) = read(args, target)?;
+    programs(TOOL, plan, target, report)
+}
+
+/// The same as data.
+pub(super) fn stepwise(args: &[String], target: &Target) -> Result<Result<Stepwise, String>, UsageError> {
+    let (plan, report) = read(args, target)?;
+    Stepwise::of(TOOL, plan, target, report)
+}
+
+fn read(args: &[String], target: &Target) -> Result<(Plan, Report), UsageError> {
     let mut asked: Option<(&'static str, Kind)> = None;
     let (mut iterations, mut blocks) = (None, sizes(0, 22));
     let mut rest = args.iter();
@@ -109,7 +121,7 @@ pub(super) fn prepare(args: &[String], target: &Target) -> Result<Prepared, Usag
     let plan = Plan { repeats, width, element, ..Plan::new(operation, blocks, false) };
     let line = args.join(" ");
     let ranks = target.layout.ranks();
-    programs(TOOL, plan, target, Box::new(move |plan, results| report((&line, name), ranks, plan, results)))
+    Ok((plan, Box::new(move |plan, results| report((&line, name), ranks, plan, results))))
 }
 
 fn sizes(min: u32, max: u32) -> Vec<u32> {

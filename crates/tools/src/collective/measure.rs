@@ -228,21 +228,27 @@ pub(super) fn statistics(spans: impl Iterator<Item = Span> + Clone) -> (f64, f64
 }
 
 /// A line for each algorithm in the order of the sizes: `allreduce: ring from 4096 to 1048576 bytes`.
-fn remarks(job: &Job) -> Vec<String> {
+pub(super) fn runs<'a>(operation: Kind, ways: impl Iterator<Item = (u64, &'a Implementation)>) -> Vec<String> {
     let mut runs: Vec<(&Implementation, u64, u64)> = Vec::new();
-    for (at, (call, way)) in job.choices.iter().enumerate() {
-        let (size, way) = (call.size.0, job.switches.taken(at, way));
+    for (size, way) in ways {
         match runs.last_mut() {
             Some((last, _, end)) if *last == way => *end = size,
             _ => runs.push((way, size, size)),
         }
     }
-    let operation = job.plan.operation;
     let line = |(algorithm, first, end): (&Implementation, u64, u64)| match first == end {
         true if first == 0 => format!("{operation}: {algorithm}"),
         true => format!("{operation}: {algorithm} at {first} bytes"),
         false => format!("{operation}: {algorithm} from {first} to {end} bytes"),
     };
+    runs.into_iter().map(line).collect()
+}
+
+/// What there is to say of a run.
+fn remarks(job: &Job) -> Vec<String> {
+    let operation = job.plan.operation;
+    let ways = job.choices.iter().enumerate().map(|(at, (call, way))| (call.size.0, job.switches.taken(at, way)));
+    let runs = runs(operation, ways);
     let instead = |unable: &Unable| {
         let asked = job.plan.algorithm.as_deref().unwrap_or_default();
         format!("{operation}: {asked} was asked for, but {unable}; the library's own choice instead")
@@ -254,5 +260,5 @@ fn remarks(job: &Job) -> Vec<String> {
     });
     let offloaded = job.desk.as_ref().map(|(settings, _)| format!("{operation}: {settings}"));
     let refused = job.switches.remark().map(|why| format!("{operation}: {why}"));
-    job.unable.iter().map(instead).chain(refused).chain(offloaded).chain(runs.into_iter().map(line)).chain(repaired).collect()
+    job.unable.iter().map(instead).chain(refused).chain(offloaded).chain(runs).chain(repaired).collect()
 }

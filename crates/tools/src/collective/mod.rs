@@ -13,12 +13,14 @@ mod layers;
 mod measure;
 mod osu;
 mod plan;
+mod stepwise;
 mod stream;
 mod switches;
 mod training;
 
 pub use benchmark::{Benchmark, Calling, OPERATIONS, OsuOperation};
 pub(crate) use plan::Plan;
+pub use stepwise::{Between, Stepwise, StepwiseRow};
 
 use fabriscope_platform::Target;
 use fabriscope_tool::{Prepared, UsageError};
@@ -33,5 +35,17 @@ pub fn prepare(benchmark: Benchmark, args: &[String], target: &Target) -> Result
         Benchmark::Imb => imb::prepare(args, target),
         Benchmark::Stream => stream::prepare(benchmark.name(), benchmark.about(), args, target),
         Benchmark::Training => training::prepare(benchmark.name(), benchmark.about(), args, target),
+    }
+}
+
+/// The same as data, for engines that run no programs; or what of it they cannot do.
+///
+/// # Errors
+/// As [`prepare`].
+pub fn stepwise(benchmark: Benchmark, args: &[String], target: &Target) -> Result<Result<Stepwise, String>, UsageError> {
+    match benchmark {
+        Benchmark::Osu(operation, calling) => osu::stepwise(operation, calling, args, target),
+        Benchmark::Imb => imb::stepwise(args, target),
+        Benchmark::Stream | Benchmark::Training => Ok(Err(format!("the loop of {}", benchmark.name()))),
     }
 }

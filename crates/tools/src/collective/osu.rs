@@ -14,8 +14,9 @@ use fabriscope_units::Bytes;
 use fabriscope_wire::Element;
 
 use super::benchmark::{Benchmark, Calling, OsuOperation};
-use super::measure::{RankMeans, programs, statistics};
+use super::measure::{RankMeans, Report, programs, statistics};
 use super::plan::{Form, Plan};
+use super::stepwise::Stepwise;
 use crate::offload::{OFFLOAD, WORKERS};
 use crate::omb::Buffers;
 use crate::osu;
@@ -51,6 +52,22 @@ const NOTES: &str = "\nRanks fill the nodes one after the other: `fabriscope ben
 mpirun -np 128 -ppn 32. Every message is simulated. --algorithm takes what the library's rules may name: give a wrong one for the list.\n";
 
 pub(super) fn prepare(row: &'static OsuOperation, calling: Calling, args: &[String], target: &Target) -> Result<Prepared, UsageError> {
+    let (plan, report) = read(row, calling, args, target)?;
+    programs(row.name(calling), plan, target, report)
+}
+
+/// The same as data.
+pub(super) fn stepwise(
+    row: &'static OsuOperation,
+    calling: Calling,
+    args: &[String],
+    target: &Target,
+) -> Result<Result<Stepwise, String>, UsageError> {
+    let (plan, report) = read(row, calling, args, target)?;
+    Stepwise::of(row.name(calling), plan, target, report)
+}
+
+fn read(row: &'static OsuOperation, calling: Calling, args: &[String], target: &Target) -> Result<(Plan, Report), UsageError> {
     let (tool, operation) = (row.name(calling), row.kind);
     let parsed = arguments::parse(tool, OPTIONS, args)?;
     if let Some(operand) = parsed.operands.first() {
@@ -98,7 +115,7 @@ pub(super) fn prepare(row: &'static OsuOperation, calling: Calling, args: &[Stri
     }
     let title = row.title(calling, plan.buffers.suffix());
     let columns = Columns { full, validate: plan.validate };
-    programs(tool, plan, target, Box::new(move |plan, results| report(&title, datatype, plan, results, columns)))
+    Ok((plan, Box::new(move |plan, results| report(&title, datatype, plan, results, columns))))
 }
 
 /// The option that [`on_device`] reads.

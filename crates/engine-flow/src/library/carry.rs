@@ -1,0 +1,110 @@
+//! What a rank does, step by step, and the messages that wait for it.
+
+use std::collections::VecDeque;
+
+use fabriscope_collectives::{Amount, Outline, Round};
+
+/// One step of a rank.
+#[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "nearly all steps are rounds, and only one is there at a time")]
+pub enum Step {
+    /// A round of messages.
+    Round(Outline),
+    /// What follows is timed.
+    Begin,
+    /// Until here.
+    End,
+    /// All ranks wait for each other, out of band.
+    Meet,
+}
+
+/// The steps of a rank, made one at a time.
+pub type Steps = Box<dyn Iterator<Item = Step> + Send>;
+
+/// A message that was sent. Times are in ps.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Came {
+    /// It can be taken from `at` on, which costs `take`, or `late` where it was there before its receive, or `found` where the library has
+    /// looked at it before.
+    Eager { at: u64, take: u64, late: u64, found: u64 },
+    /// The sender, who called at `call`, waits for the receiver, who can see that from `at` on, and has looked.
+    Waits { from: u32, call: u64, size: u32, at: u64, looked: bool },
+    /// It lies in slots: the first can be read from `first` on, the last from `last` on.
+    Slots { first: u64, last: u64 },
+}
+
+/// What waits for its other side, between one sender and one receiver: messages, or receives with when they were posted.
+#[derive(Debug, Clone)]
+pub(super) enum Waiting {
+    Came(VecDeque<Came>),
+    Posted(VecDeque<u64>),
+}
+
+/// Where a rank is in its round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Before the next step.
+    Next,
+    /// Sends are posted one by one.
+    Sends,
+    /// All is posted.
+    Waits,
+    /// Everything has come.
+    Ends,
+    /// It waits for all ranks.
+    Meets,
+    Over,
+}
+
+/// A rank.
+pub(super) struct Runner {
+    pub steps: Steps,
+    pub phase: Phase,
+    /// Until when its core is busy (ps).
+    pub core: u64,
+    /// When its core had posted the round (ps).
+    pub free: u64,
+    pub begun: u64,
+    pub total: u64,
+    pub round: Round,
+    /// What it moves when everything has come, where no slots are read.
+    pub after: Amount,
+    pub sent: usize,
+    /// Receives that have not come, and sends that wait for their receivers.
+    pub missing: u32,
+    /// When the last of its sends is over.
+    pub until: u64,
+    /// What has come: when, and what it costs to take.
+    pub came: Vec<(u64, u64)>,
+    /// The same of slots, in the order of reading: first and last, by the place of the receive.
+    pub slots: Vec<(u32, u64, u64)>,
+    /// Messages whose senders wait, which the core turns to when it has posted all: from whom, when the sender called, and the size.
+    pub pending: Vec<(u32, u64, u32)>,
+    /// Messages that came before their receives: when, from whom, and what a look at them costs.
+    pub early: Vec<(u64, u32, u64)>,
+    /// Until when it copies out of others' memories.
+    pub copying: u64,
+}
+
+impl Runner {
+    pub fn new(steps: Steps) -> Runner {
+        Runner {
+            steps,
+            phase: Phase::Next,
+            core: 0,
+            free: 0,
+            begun: 0,
+            total: 0,
+            round: Round::default(),
+            after: Amount::default(),
+            sent: 0,
+            missing: 0,
+            until: 0,
+            came: Vec::new(),
+            slots: Vec::new(),
+            pending: Vec::new(),
+            early: Vec::new(),
+            copying: 0,
+        }
+    }
+}
