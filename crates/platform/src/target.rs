@@ -83,6 +83,9 @@ pub struct Target {
     pub cores: Option<AdapterCores>,
     /// Defaults of perftest, if the cluster's software has them; otherwise the tool's own.
     pub perftest: Option<Perftest>,
+    /// Each iteration of a tool is simulated, though it repeats those before: somebody counts or takes down what happens, or others use the
+    /// network beside it.
+    pub every_iteration: bool,
 }
 
 impl Target {
@@ -162,6 +165,7 @@ impl Target {
             processor: Processor::of(&parts.sole().node.cpu, parts.sole().node.sockets),
             cores: parts.sole().node.dpu.as_ref().and_then(AdapterCores::of),
             perftest: parts.sole().software.perftest.clone().or_else(|| parts.perftest.perftest.clone()),
+            every_iteration: true,
         }
     }
 }

@@ -3,7 +3,8 @@
 //! [`fabriscope_mpi`].
 //!
 //! Source: OMB 7.4: behaviour, options and output (format: docs/formats.md).
-//! Modelled: the loops of the tools, all sizes of a run in one job, percentiles over the iterations.
+//! Modelled: the loops of the tools, all sizes of a run in one job, percentiles over the iterations; those that repeat are counted
+//! (`periodic.rs`).
 //! Not modelled: derived data types, graphs, varying windows; data is never wrong, so validation passes.
 
 mod benchmark;
@@ -11,6 +12,7 @@ mod buffers;
 mod loops;
 mod managed;
 mod options;
+mod periodic;
 mod report;
 mod sync;
 
@@ -31,6 +33,7 @@ pub use sync::Sync;
 use benchmark::{Body, Seen};
 use loops::Pair;
 use managed::Managed;
+use periodic::Periodic;
 
 /// Iterations by size and sending rank.
 type Results = Record<Vec<Vec<Vec<Span>>>>;
@@ -47,9 +50,10 @@ pub fn prepare(benchmark: &'static Benchmark, args: &[String], target: &Target) 
     let desk = settings.offload.map(|offload| OffloadState::new(offload, target, inline));
     let results: Results = Record::new(vec![Vec::new(); settings.sizes.len()]);
     let rows = Rows::default();
+    let periodic = Periodic::new(settings.sizes.len(), target.every_iteration || settings.pairs > 1);
     let main = || -> Main {
         let (settings, world, desk) = (settings.clone(), world.clone(), desk.clone());
-        let results = (results.clone(), rows.clone());
+        let results = (results.clone(), rows.clone(), periodic.clone());
         Box::new(move |process| Box::pin(run(process, (world, desk), settings, results)))
     };
     let mains = (0..2 * settings.pairs).map(|_| main()).collect();
@@ -71,7 +75,7 @@ async fn run(
     process: Process,
     (world, desk): (World, Option<OffloadState>),
     s: Arc<Settings>,
-    (results, rows): (Results, Rows),
+    (results, rows, periodic): (Results, Rows, Periodic),
 ) -> Result<(), ProgramError> {
     let (me, pairs) = (process.rank(), s.pairs);
     let peer = if me < pairs { me + pairs } else { me - pairs };
@@ -99,8 +103,12 @@ async fn run(
         pair.rank.synchronise().await?;
         pair.rank.goes_through(fabriscope_units::Bytes(2 * u64::from(size)));
         let (iterations, warm_up) = (s.iterations(size), s.warm_up(size));
+        // Those before the measurement as well.
         let mut spans = Vec::new();
         for iteration in 0..warm_up + iterations {
+            if periodic.is_over(at, iteration) {
+                break;
+            }
             if s.benchmark.seen == Seen::FirstPair {
                 pair.rank.synchronise().await?;
             }
@@ -111,12 +119,15 @@ async fn run(
                 Body::BothWindows => pair.both_ways(size).await?,
                 Body::OneSided(act) => pair.one_sided(act, (in_flight, size), s.sync, s.benchmark).await?,
             }
-            if iteration >= warm_up {
-                // There and back, where both sides take part.
-                let turns = if s.benchmark.one_sided().is_some() && s.benchmark.is_latency() && s.sync.is_active() { 2 } else { 1 };
-                spans.push(pair.rank.now().since(start).saturating_sub(taken_off) / turns);
+            // There and back, where both sides take part.
+            let turns = if s.benchmark.one_sided().is_some() && s.benchmark.is_latency() && s.sync.is_active() { 2 } else { 1 };
+            spans.push(pair.rank.now().since(start).saturating_sub(taken_off) / turns);
+            if sends && s.is_large(size) {
+                periodic.ended(at, &spans);
             }
         }
+        periodic::extend(&mut spans, warm_up + iterations);
+        spans.drain(..warm_up as usize);
         let locks = matches!(s.sync, Sync::Lock | Sync::LockAll);
         if s.benchmark.update().is_some() || s.benchmark.one_sided().is_some() && locks {
             pair.end().await?;

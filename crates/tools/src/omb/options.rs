@@ -54,8 +54,9 @@ const OPTIONS: &[Opt] = &[
     WORKERS,
 ];
 
-const NOTES: &str = "\nEvery iteration is simulated, and in the steady state each takes the same time; so the defaults of -i and -x are\n\
-small. For the tool's own give -i 10000 -x 100 (latency) or -i 100 -x 10 (bandwidth).\n";
+const NOTES: &str = "\nIn the steady state iterations repeat to the picosecond: once those of a pair with more than 8192 bytes have done so\n\
+three times, the rest are counted, not simulated, unless packets or counters are taken down. The defaults of -i and -x\n\
+are small; for the tool's own give -i 10000 -x 100 (latency) or -i 100 -x 10 (bandwidth).\n";
 
 /// A resolved command line.
 #[derive(Debug, Clone, PartialEq)]
@@ -245,15 +246,19 @@ impl Settings {
         Ok(())
     }
 
+    /// Messages of which fewer iterations are made.
+    pub(super) fn is_large(&self, size: u32) -> bool {
+        size > LARGE
+    }
     /// Measured iterations of a size.
     #[must_use]
     pub fn iterations(&self, size: u32) -> u32 {
-        self.repeats.iterations.unwrap_or(if size > LARGE { ITERATIONS_LARGE } else { ITERATIONS })
+        self.repeats.iterations.unwrap_or(if self.is_large(size) { ITERATIONS_LARGE } else { ITERATIONS })
     }
     /// Iterations before those.
     #[must_use]
     pub fn warm_up(&self, size: u32) -> u32 {
-        self.repeats.warm_up.unwrap_or(if size > LARGE { WARM_UP_LARGE } else { WARM_UP })
+        self.repeats.warm_up.unwrap_or(if self.is_large(size) { WARM_UP_LARGE } else { WARM_UP })
     }
 }
 
