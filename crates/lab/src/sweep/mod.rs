@@ -10,7 +10,6 @@ pub mod multicast;
 pub mod open;
 mod schemes;
 
-
 use crate::unlike::groups;
 use crate::{OpenPattern, ResolvedLab};
 use fabriscope_catalog::ResolvedCluster;
@@ -46,7 +45,7 @@ impl<'a> Runs<'a> {
 /// One sample for each setting, in their order, whichever core is done first.
 fn samples<S: Sync, T: Send>(settings: &[S], sample: impl Fn(&S) -> Result<T, String> + Sync) -> Result<Vec<T>, LabError> {
     let told = |message: String| LabError::refused(message, "see the workload and the cluster of the lab");
-    let found: Vec<Result<T, String>> = settings.par_iter().map(|setting| sample(setting)).collect();
+    let found: Vec<Result<T, String>> = settings.par_iter().map(&sample).collect();
     found.into_iter().map(|sample| sample.map_err(told)).collect()
 }
 

@@ -31,6 +31,7 @@ fn target() -> Target {
         processor: None,
         cores: None,
         perftest: None,
+        every_iteration: false,
     }
 }
 fn parse_on(target: &Target, line: &str) -> Result<Settings, UsageError> {
