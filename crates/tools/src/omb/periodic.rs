@@ -1,14 +1,15 @@
 //! Iterations that repeat: once those of a pair do so to the picosecond, the rest are counted, not simulated.
 //!
-//! ```text
-//! iterations:   a  b  c  d  b  c  d  b  c  d │ b  c │ d  b …
-//!                  └─ a period three times ─┘  check  not simulated
-//! ```
+//! | iterations: | a | b c d b c d b c d | b c | d b … |
+//! |---|---|---|---|---|
+//! | | begin | a period three times | check | not simulated |
+//!
 //! Source: nothing in these machines is random as long as packets are not lost, so that an iteration which finds everything as an earlier one
 //! did takes as long.
 //! Modelled: the shortest period of up to [`LONGEST`] iterations. Both ranks end together, [`AHEAD`] iterations behind the last one that is
 //! known, the first of which has to go on as expected: the peer is at most one ahead of the rank that measures.
-//! Not modelled: what repeats only after more iterations than that; several pairs, which get in each other's way; short messages, whose iterations are cheap.
+//! Not modelled: what repeats only after more iterations than that; several pairs, which get in each other's way; short messages,
+//! whose iterations are cheap.
 
 use fabriscope_node::Record;
 use fabriscope_units::Span;
@@ -59,8 +60,8 @@ fn period(spans: &[Span]) -> Option<usize> {
 
 /// The longest period. Basis: assumed; four were seen.
 const LONGEST: usize = 6;
-/// How many times it has to be seen, and how many iterations it has to go on at least. Basis: assumed; of short messages up to seven were seen
-/// alike before one that was not, which is why those are all simulated.
+/// How many times it has to be seen, and how many iterations it has to go on at least. Basis: assumed; of short messages up to seven were
+/// seen alike before one that was not, which is why those are all simulated.
 const TIMES: usize = 3;
 const LEAST: usize = 6;
 /// Iterations that are simulated behind a period: one to check it, and one that the peer may have begun by then.
