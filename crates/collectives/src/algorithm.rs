@@ -255,7 +255,7 @@ impl Algorithm {
     /// The ranks that `rank` talks to, in order.
     #[must_use]
     pub fn peers(&self, call: &Call, rank: u32) -> Vec<u32> {
-        let mut peers: Vec<u32> = self.rounds(call, rank).flat_map(|round| round.peers().collect::<Vec<_>>()).collect();
+        let mut peers: Vec<u32> = self.outlines(call, rank).flat_map(|Outline { round, .. }| round.peers().collect::<Vec<_>>()).collect();
         peers.sort_unstable();
         peers.dedup();
         peers

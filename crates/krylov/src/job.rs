@@ -135,7 +135,7 @@ pub(super) async fn halo(rank: &Rank, part: &Part, pace: Pace) -> Result<Vec<Req
 /// Adds up so many sums of all ranks.
 pub(super) async fn all_reduce(rank: &Rank, job: &Job, sums: u32) -> Result<(), ProgramError> {
     match job.reductions.get(&sums).filter(|_| job.parts.len() > 1) {
-        Some((call, algorithm)) => rank.carry_out(algorithm.rounds(call, rank.rank()), job.packing).await,
+        Some((call, algorithm)) => rank.carry_out(algorithm.outlines(call, rank.rank()), job.packing).await,
         None => Ok(()),
     }
 }

@@ -220,7 +220,7 @@ fn options(question: &Question, traits: &Traits) -> Result<Vec<String>, Refusal>
             add("-m", format!("{size}:{size}"));
             let windows = traits.suite == Suite::Omb && traits.operation == Operation::Message && traits.measures != Measures::Latency;
             if windows && size > LONG_OMB {
-                add("-i", "2".to_owned());
+                add("-i", "1".to_owned());
                 add("-x", "1".to_owned());
             }
         }

@@ -12,7 +12,9 @@ pub(crate) type Exchange = fabriscope_node::exchange::Exchange<Tables>;
 exchange_keys! {
     /// The node of a rank.
     nodes: NodeOf { rank: u32 } => u32;
-    /// Its NUMA domain there.
+    /// The ranks of a node.
+    seats: SeatOf { node: u32, rank: u32 } => ();
+    /// The NUMA domain of a rank in its node.
     domains: DomainOf { rank: u32 } => u32;
     /// What a rank tells a peer about one rail.
     contacts: ContactOf { from: u32, to: u32, rail: usize } => Contact;

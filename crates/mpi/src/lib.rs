@@ -70,6 +70,7 @@ pub use one_sided::OneSided;
 pub use protocol::Protocol;
 pub use protocol::gpu::Gpu;
 pub use protocol::local::{Local, Single};
+pub use protocol::slots::parts_of_slots;
 pub use rank::Rank;
 pub use request::Request;
 pub use rounds::{Packing, reduction_streams};

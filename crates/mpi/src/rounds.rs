@@ -7,7 +7,7 @@
 //! Not modelled: reductions on GPUs through host memory, as libraries do short ones, communicators other than all ranks, derived data types of the program's own, threads of progress.
 
 use fabriscope_catalog::{Mpi, Sourced};
-use fabriscope_collectives::{Amount, Message, Move, Round, Rounds};
+use fabriscope_collectives::{Amount, Message, Move, Outline, Outlines, Round};
 use fabriscope_node::{Awaited, ProgramError};
 use fabriscope_units::{Bytes, Span};
 
@@ -19,7 +19,7 @@ use super::request::{Carried, Request};
 /// A collective operation that has begun.
 #[must_use = "an operation that nobody completes never ends"]
 pub struct UnderWay {
-    rounds: Rounds,
+    rounds: Outlines,
     posted: Option<Posted>,
     packing: Packing,
     /// Where the data is.
@@ -42,8 +42,10 @@ struct Posted {
     asked: Option<NetworkOperation>,
     /// What it reads in slots of the node's memory.
     slots: Vec<Message>,
-    /// Moves when all that is over.
-    after: Vec<Move>,
+    /// What it moves when all that is over.
+    after: Amount,
+    /// The same where some of it happens in the slots.
+    moves: Vec<Move>,
 }
 
 /// What it costs to collect blocks for a message, and to spread them, beside their bytes.
@@ -67,7 +69,7 @@ impl Rank {
     ///
     /// # Errors
     /// As [`isend`](Self::isend) and [`wait`](Self::wait); a round that needs a message of 4 GiB or more.
-    pub async fn carry_out(&self, rounds: Rounds, packing: Packing) -> Result<(), ProgramError> {
+    pub async fn carry_out(&self, rounds: Outlines, packing: Packing) -> Result<(), ProgramError> {
         let under_way = self.begin(rounds, packing, Buffer::Host)?;
         self.complete(under_way).await
     }
@@ -76,7 +78,7 @@ impl Rank {
     ///
     /// # Errors
     /// As [`carry_out`](Self::carry_out); as [`isend_from`](Self::isend_from).
-    pub fn begin(&self, rounds: Rounds, packing: Packing, buffer: Buffer) -> Result<UnderWay, ProgramError> {
+    pub fn begin(&self, rounds: Outlines, packing: Packing, buffer: Buffer) -> Result<UnderWay, ProgramError> {
         let mut under_way = UnderWay { rounds, posted: None, packing, buffer, called: None };
         self.post_next(&mut under_way)?;
         Ok(under_way)
@@ -124,7 +126,7 @@ impl Rank {
 
     /// Waits for the messages of the round that is posted, does its moves and posts the next.
     async fn end_round(&self, under_way: &mut UnderWay) -> Result<(), ProgramError> {
-        if let Some(Posted { requests, asked, slots, mut after }) = under_way.posted.take() {
+        if let Some(Posted { requests, asked, slots, after, mut moves }) = under_way.posted.take() {
             let arrival = |of: u32| {
                 if let Some(at) = under_way.called {
                     self.process.awaits(Awaited::Arrival { at, of });
@@ -140,8 +142,9 @@ impl Rank {
                 self.wait_for_network(asked).await?;
             }
             slots.first().into_iter().for_each(|message| arrival(message.peer));
-            self.read_slots(&slots, &mut after).await?;
-            self.go_through(&after, under_way.packing, under_way.buffer)?;
+            self.read_slots(&slots, &mut moves).await?;
+            let after = if slots.is_empty() { after } else { Amount::of(&moves) };
+            self.go_through(after, under_way.packing, under_way.buffer)?;
         }
         self.post_next(under_way)
     }
@@ -152,9 +155,10 @@ impl Rank {
             u32::try_from(bytes.0).map_err(|_| ProgramError(format!("a collective needs a message of {bytes}; use smaller blocks")))
         };
         let (buffer, packing) = (under_way.buffer, under_way.packing);
-        for Round { before, mut receives, mut sends, joint, after } in under_way.rounds.by_ref() {
-            self.go_through(&before, packing, buffer)?;
-            if before.len() > 1 && !sends.is_empty() {
+        for Outline { round, before, after } in under_way.rounds.by_ref() {
+            let Round { mut receives, mut sends, joint, after: moves, .. } = round;
+            self.go_through(before, packing, buffer)?;
+            if before.moves > 1 && !sends.is_empty() {
                 self.compute(packing.layout);
             }
             let slots: Vec<Message> = receives.extract_if(.., |message| message.slot).collect();
@@ -174,18 +178,17 @@ impl Rank {
             let asked = joint.map(|joint| self.ask_network(&joint)).transpose()?;
             self.write_slots(&written)?;
             if asked.is_some() || !requests.is_empty() || !slots.is_empty() {
-                under_way.posted = Some(Posted { requests, asked, slots, after });
+                under_way.posted = Some(Posted { requests, asked, slots, after, moves });
                 return Ok(());
             }
-            self.go_through(&after, packing, buffer)?;
+            self.go_through(after, packing, buffer)?;
         }
         Ok(())
     }
 
     /// Copies and reductions of a round: by the core in host memory; in that of a GPU a copy within it, and a kernel that reads two operands
     /// and writes one.
-    pub(crate) fn go_through(&self, moves: &[Move], packing: Packing, buffer: Buffer) -> Result<(), ProgramError> {
-        let amount = Amount::of(moves);
+    pub(crate) fn go_through(&self, amount: Amount, packing: Packing, buffer: Buffer) -> Result<(), ProgramError> {
         self.compute(packing.block * amount.moves);
         let reduced = reduction_streams(amount.reduced);
         if buffer == Buffer::Host {

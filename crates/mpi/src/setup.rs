@@ -12,7 +12,7 @@ use fabriscope_verbs::{
 
 use super::buffer::{Buffer, RankLocation};
 use super::connection::{Connection, Link};
-use super::exchange::{Contact, ContactOf, DomainOf, NodeOf, WindowOf};
+use super::exchange::{Contact, ContactOf, DomainOf, NodeOf, SeatOf, WindowOf};
 use super::layout::{DEVICE, LOCK, MEMORY, SLOT_COUNT, SLOTS, USER_BYTES, WINDOW, receives, ring_bytes, send_depth};
 use super::protocol::Protocol;
 use super::sockets;
@@ -111,6 +111,7 @@ pub(super) async fn open(
 pub(super) async fn apart(process: &Process, shared: &Shared, peers: &[u32]) -> (Vec<u32>, Vec<u32>) {
     let (me, exchange) = (process.rank(), &shared.exchange);
     exchange.put(me, NodeOf { rank: me }, process.node());
+    exchange.put(me, SeatOf { node: process.node(), rank: me }, ());
     exchange.fence(process).await;
     let domain = shared.home(process).numa;
     process.sit(domain);

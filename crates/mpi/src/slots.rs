@@ -16,7 +16,7 @@ use fabriscope_collectives::{Buffer, Message, Move};
 use fabriscope_node::ProgramError;
 use fabriscope_units::{Bytes, Time};
 
-use super::protocol::slots::parts;
+use super::protocol::slots::parts_of_slots;
 use super::rank::Rank;
 use super::rounds::reduction_streams;
 use super::trace::note;
@@ -39,7 +39,7 @@ impl Rank {
         let state = self.state.borrow();
         for readers in messages.chunk_by(|one, other| one.piece == other.piece) {
             let Some(piece) = readers.first().map(|message| message.piece) else { continue };
-            for part in parts(slots, piece.bytes.saturating_u32()) {
+            for part in parts_of_slots(slots, piece.bytes.saturating_u32()) {
                 let begun = self.process.now();
                 self.process.copy(Bytes(part.into()), Bytes(u64::MAX));
                 note(&self.process, begun, &[], || "copy into a slot".to_owned());

@@ -16,7 +16,7 @@ use super::active_message::Vectors;
 use super::buffer::RankLocation;
 use super::connection::{Connection, Link};
 use super::contents::Contents;
-use super::exchange::{DomainOf, Exchange, NodeOf};
+use super::exchange::{DomainOf, Exchange, SeatOf};
 use super::protocol::{self, Protocol};
 use super::wire::Wires;
 
@@ -114,9 +114,8 @@ impl World {
 impl Shared {
     /// Where a rank sits in its node, once all have said where they are.
     pub fn home(&self, process: &Process) -> RankLocation {
-        let me = process.rank();
-        let nodes = self.exchange.all::<NodeOf>(me);
-        let before = nodes.iter().filter(|(key, node)| key.rank < me && *node == process.node()).count();
+        let (me, node) = (process.rank(), process.node());
+        let before = self.exchange.count(me, SeatOf { node, rank: 0 }..SeatOf { node, rank: me });
         RankLocation::of(process, &self.binding, before as u32)
     }
     /// Connections to peers on the same node.

@@ -210,20 +210,36 @@ impl Copies {
         }
     }
 
+    /// When a copy that has left its engine ends.
+    pub fn ended(&self, id: CopyId) -> Option<Time> {
+        self.ended.get(&id).copied()
+    }
+
     /// When a copy ends if no other begins before.
     pub fn end_of(&self, id: CopyId) -> Option<Time> {
-        if let Some(at) = self.ended.get(&id) {
-            return Some(*at);
+        self.first_end(&[id])
+    }
+
+    /// When the first of these copies ends if no other begins before.
+    pub fn first_end(&self, ids: &[CopyId]) -> Option<Time> {
+        let mut open = ids.to_vec();
+        let mut first = take_ended(&self.ended, &mut open);
+        if open.is_empty() {
+            return first;
         }
         let mut future = self.clone();
-        loop {
-            let (next, _) = future.next_event()?;
+        while !open.is_empty() {
+            let Some((next, _)) = future.next_event().filter(|(next, _)| first.is_none_or(|first| *next < first)) else { break };
             future.advance(next);
-            if let Some(at) = future.ended.get(&id) {
-                return Some(*at);
-            }
+            first = [first, take_ended(&future.ended, &mut open)].into_iter().flatten().min();
         }
+        first
     }
+}
+
+/// When the first of `open` has ended; those that have are taken out.
+fn take_ended(ended: &BTreeMap<CopyId, Time>, open: &mut Vec<CopyId>) -> Option<Time> {
+    open.extract_if(.., |id| ended.contains_key(id)).filter_map(|id| ended.get(&id).copied()).min()
 }
 
 /// What happens next; at equal times in this order.

@@ -260,6 +260,20 @@ impl Devices {
         copies.end_of(id)
     }
 
+    /// Those of these copies that have ended at `now`, and when.
+    pub fn ended(&self, now: Time, ids: &[CopyId]) -> Vec<(CopyId, Time)> {
+        let mut copies = self.copies();
+        copies.advance(now);
+        ids.iter().filter_map(|id| Some((*id, copies.ended(*id).filter(|end| *end <= now)?))).collect()
+    }
+
+    /// When the first of these copies ends, as far as is known at `now`.
+    pub fn first_end(&self, now: Time, ids: &[CopyId]) -> Option<Time> {
+        let mut copies = self.copies();
+        copies.advance(now);
+        copies.first_end(ids)
+    }
+
     /// Nobody will ask about a copy again.
     pub fn forget(&self, id: CopyId) {
         self.copies().forget(id);

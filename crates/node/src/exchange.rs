@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 
 use crate::process::Process;
 use crate::record::Record;
@@ -85,6 +86,12 @@ impl<T> Exchange<T> {
         let table = K::table(&mut entries.tables);
         table.iter().filter(|(_, entry)| entry.fences < passed).map(|(key, entry)| (*key, entry.value)).collect()
     }
+    /// How many keys of a range have something for it.
+    pub fn count<K: Key<T>>(&self, me: u32, keys: Range<K>) -> usize {
+        let entries = &mut *self.0.lock();
+        let passed = entries.passed(me);
+        K::table(&mut entries.tables).range(keys).filter(|(_, entry)| entry.fences < passed).count()
+    }
     /// All that rank `me` has sent is acknowledged: how often it has said so. Others see that at once, without a fence.
     pub fn say_idle(&self, me: u32) -> u64 {
         let entries = &mut *self.0.lock();
@@ -152,6 +159,8 @@ mod tests {
         assert_eq!((exchange.get(1, NodeOf { rank: 0 }), exchange.get(1, DomainOf { rank: 0 })), (Some(7), None));
         [0, 1].into_iter().for_each(|rank| exchange.pass(rank));
         assert_eq!(exchange.all::<DomainOf>(1), [(DomainOf { rank: 0 }, 1)]);
+        let count = |ranks: std::ops::Range<u32>| exchange.count(1, NodeOf { rank: ranks.start }..NodeOf { rank: ranks.end });
+        assert_eq!((count(0..1), count(1..4)), (1, 0));
         exchange.put(1, NodeOf { rank: 1 }, 8);
         assert_eq!(exchange.all::<NodeOf>(0).len(), 1);
     }

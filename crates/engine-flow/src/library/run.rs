@@ -6,9 +6,8 @@ use fabriscope_catalog::{ResolvedCluster, SlotParameters};
 use fabriscope_collectives::{Amount, Buffer, Message, Move};
 use fabriscope_engine::{Cluster, EngineError, Feature, Unsupported};
 use fabriscope_kernel::EventQueue;
-use fabriscope_mpi::Packing;
 use fabriscope_mpi::probe::Costs;
-use fabriscope_mpi::reduction_streams;
+use fabriscope_mpi::{Packing, parts_of_slots, reduction_streams};
 use fabriscope_units::{Bytes, Span, Time};
 use rustc_hash::FxHashMap;
 
@@ -453,10 +452,10 @@ impl Running<'_> {
         let sends: Vec<Message> = self.runners[rank as usize].round.sends.iter().filter(|message| message.slot).copied().collect();
         let (node, domain) = (self.node(rank), self.domain(rank));
         for readers in sends.chunk_by(|one, other| one.piece == other.piece) {
-            let bytes = readers.first().map_or(0, |message| message.piece.bytes.0);
+            let bytes = readers.first().map_or(0, |message| message.piece.bytes.saturating_u32());
             let (mut first, mut core) = (None, self.runners[rank as usize].core);
-            for part in parts(slots, bytes) {
-                core = self.cores.copy(core, node, Bytes(part), (domain, domain), Span::ZERO);
+            for part in parts_of_slots(slots, bytes) {
+                core = self.cores.copy(core, node, Bytes(part.into()), (domain, domain), Span::ZERO);
                 first = first.or(Some(core));
             }
             self.runners[rank as usize].core = core;
@@ -484,12 +483,14 @@ impl Running<'_> {
         // The library looks at all that is there, also at what nobody waits for yet.
         let mut early = std::mem::take(&mut runner.early);
         early.sort_unstable();
-        while !early.is_empty() && early[0].0 <= core {
-            let (at, from, look) = early.remove(0);
+        let mut looked = 0;
+        while let Some(&(at, from, look)) = early.get(looked).filter(|(at, ..)| *at <= core) {
+            looked += 1;
             if self.look_at(rank, from, at) {
                 core += look;
             }
         }
+        early.drain(..looked);
         let runner = &mut self.runners[rank as usize];
         runner.early = early;
         came.clear();
@@ -528,30 +529,24 @@ impl Running<'_> {
         let theirs = self.domain(message.peer);
         let crossing = self.work.costs.crossing(domain, theirs);
         let copied = !matches!(message.piece.buffer, Buffer::Scratch(_));
-        let bytes = message.piece.bytes.0;
-        let count = parts(slots, bytes).count() as u64;
-        for (number, part) in (0u64..).zip(parts(slots, bytes)) {
+        let bytes = message.piece.bytes.saturating_u32();
+        let count = parts_of_slots(slots, bytes).count() as u64;
+        for (number, part) in (0u64..).zip(parts_of_slots(slots, bytes)) {
             let visible = first + (last - first) * number / count.saturating_sub(1).max(1);
             let spun = core < visible;
             core = core.max(visible);
             // Who spins on the line has it when it sees the change.
-            let lines = u64::from(!spun) + u64::from(part > u64::from(slots.inline));
+            let lines = u64::from(!spun) + u64::from(part > slots.inline);
             core += self.cores.line(crossing) * lines;
             if copied {
-                core = self.cores.copy(core, node, Bytes(part), (theirs, domain), crossing);
+                core = self.cores.copy(core, node, Bytes(part.into()), (theirs, domain), crossing);
             }
         }
         for _ in moves.extract_if(.., |this| this.from == message.piece) {
-            core = self.cores.copy(core, node, reduction_streams(Bytes(bytes)), (theirs, domain), crossing);
+            core = self.cores.copy(core, node, reduction_streams(message.piece.bytes), (theirs, domain), crossing);
         }
         core
     }
-}
-
-/// The bytes of each slot that `bytes` take; nothing takes one.
-fn parts(slots: SlotParameters, bytes: u64) -> impl Iterator<Item = u64> {
-    let length = u64::from(slots.length.max(1));
-    (0..bytes.div_ceil(length).max(1)).map(move |part| (bytes - part * length).min(length))
 }
 
 fn key(receiver: u32, sender: u32, slot: bool) -> u64 {

@@ -100,8 +100,7 @@ impl Costs {
     /// What a line takes longer from one domain to another.
     #[must_use]
     pub fn crossing(&self, from: u32, to: u32) -> Span {
-        let notes = Notes { crossings: self.crossings.clone(), ..Notes::default() };
-        crossing(&notes, from, to)
+        crossing(&self.crossings, from, to)
     }
 }
 

@@ -71,7 +71,7 @@ pub(super) fn pairs(probe: &Probe, notes: &Notes) -> Vec<(PairPlace, u32, u32)> 
         }
     };
     for (from, to) in (0..each).flat_map(|from| (0..each).map(move |to| (from, to))).filter(|(from, to)| from != to) {
-        add(PairPlace::Local(crossing(notes, domains[from as usize], domains[to as usize])), from, to);
+        add(PairPlace::Local(crossing(&notes.crossings, domains[from as usize], domains[to as usize])), from, to);
     }
     for rank in (0..each).filter(|_| probe.nodes > 1) {
         add(PairPlace::Near(domains[rank as usize]), rank, each + rank);
@@ -83,8 +83,8 @@ pub(super) fn pairs(probe: &Probe, notes: &Notes) -> Vec<(PairPlace, u32, u32)> 
 }
 
 /// What a line takes longer from one domain to another.
-pub(super) fn crossing(notes: &Notes, from: u32, to: u32) -> Span {
-    notes.crossings.iter().find(|(one, other, _)| (*one, *other) == (from, to)).map_or(Span::ZERO, |(.., span)| *span)
+pub(super) fn crossing(crossings: &[(u32, u32, Span)], from: u32, to: u32) -> Span {
+    crossings.iter().find(|(one, other, _)| (*one, *other) == (from, to)).map_or(Span::ZERO, |(.., span)| *span)
 }
 
 /// The receivers of the messages that are looked at, in order.
@@ -103,7 +103,9 @@ pub(super) fn matched(probe: &Probe, notes: &Notes, apart: Span) -> Vec<(u32, u3
     let mut taken = vec![false; probe.per_node as usize];
     let mut pairs = Vec::new();
     for from in 0..probe.per_node {
-        let fits = |to: &u32| !taken[*to as usize] && crossing(notes, notes.domains[from as usize], notes.domains[*to as usize]) == apart;
+        let fits = |to: &u32| {
+            !taken[*to as usize] && crossing(&notes.crossings, notes.domains[from as usize], notes.domains[*to as usize]) == apart
+        };
         if taken[from as usize] {
             continue;
         }

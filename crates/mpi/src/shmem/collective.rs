@@ -6,7 +6,7 @@
 //! bytes as another put; the receiver waits for the flag. A barrier begins with a quiet.
 //! Not modelled: the contents of results (the crate of the algorithms proves them); waiting until a work array is free again.
 
-use fabriscope_collectives::{Algorithm, Call, Kind, Message, Round};
+use fabriscope_collectives::{Algorithm, Amount, Call, Kind, Message, Round};
 use fabriscope_node::{Awaited, ProgramError};
 use fabriscope_verbs::WatchId;
 
@@ -66,15 +66,14 @@ impl Pe {
         if operation == Operation::Barrier {
             self.quiet().await?;
         }
-        let rounds = algorithm.rounds(call, self.me());
         if self.job.0.puts {
-            for round in rounds {
+            for round in algorithm.rounds(call, self.me()) {
                 self.round_by_puts(operation.name(), &round).await?;
             }
             self.rank.process().awaits(Awaited::Unsaid);
             return Ok(());
         }
-        let under_way = self.rank.begin(rounds, self.job.0.packing, Buffer::Host)?.called(operation.name());
+        let under_way = self.rank.begin(algorithm.outlines(call, self.me()), self.job.0.packing, Buffer::Host)?.called(operation.name());
         self.rank.complete(under_way).await
     }
 
@@ -82,7 +81,7 @@ impl Pe {
         if round.joint.is_some() {
             return Err(ProgramError(format!("{name}: puts of PEs do not reach the reductions of switches; use another algorithm")));
         }
-        self.rank.go_through(&round.before, self.job.0.packing, Buffer::Host)?;
+        self.rank.go_through(Amount::of(&round.before), self.job.0.packing, Buffer::Host)?;
         for Message { peer, piece, .. } in &round.sends {
             let size = u32::try_from(piece.bytes.0).map_err(|_| ProgramError(format!("{name}: a block of {}", piece.bytes)))?;
             self.put_with_flag(*peer, size).await?;
@@ -94,7 +93,7 @@ impl Pe {
         if round.sends.iter().any(|message| message.piece.bytes.0 > 0) {
             self.drain().await?;
         }
-        self.rank.go_through(&round.after, self.job.0.packing, Buffer::Host)
+        self.rank.go_through(Amount::of(&round.after), self.job.0.packing, Buffer::Host)
     }
 
     /// Data, and behind it the flag that says so.

@@ -29,7 +29,7 @@ fn carry_out(parts: &ResolvedCluster, algorithm: &Algorithm, call: Call, late: S
                 rank.synchronise().await?;
                 rank.sleep_until(rank.now() + late * u64::from(rank.rank())).await;
                 let came = rank.now();
-                rank.carry_out(algorithm.rounds(&call, rank.rank()), packing).await?;
+                rank.carry_out(algorithm.outlines(&call, rank.rank()), packing).await?;
                 times.lock()[rank.rank() as usize] = (came, rank.now());
                 rank.synchronise().await
             })

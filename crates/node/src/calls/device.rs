@@ -166,8 +166,7 @@ impl Process {
         self.compute(devices.costs().calls.event_query * open.len() as u64);
         let now = self.now();
         let notice = devices.costs().calls.stream_synchronize;
-        let ended = open.into_iter().filter_map(|id| Some((id, devices.end(now, id).filter(|end| *end <= now)?)));
-        let ended: Vec<(CopyId, Time)> = ended.collect();
+        let ended = devices.ended(now, &open);
         for (id, end) in &ended {
             self.note_ended(*id, *end);
             self.compute(notice);
@@ -182,7 +181,7 @@ impl Process {
     pub fn next_copy(&self) -> Option<Time> {
         let devices = self.shared_devices()?;
         // Not beyond what the engine knows: later times are promises.
-        self.expected_copies().into_iter().filter_map(|id| devices.end(self.engine_time(), id)).min()
+        devices.first_end(self.engine_time(), &self.expected_copies())
     }
 
     /// Stores `bytes` into a GPU's memory through the core's window (GDRCopy).

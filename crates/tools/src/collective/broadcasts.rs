@@ -94,7 +94,7 @@ impl Casts {
             (Some(Implementation::Multicast(_)), Some(multicast)) => multicast.broadcast(rank, root, buffer, size).await,
             (Some(Implementation::Rounds(algorithm)), _) => {
                 let call = Plan { root, ..cast.plan.clone() }.call(size, &self.target);
-                let under_way = rank.begin(algorithm.rounds(&call, rank.rank()), self.packing, buffer)?;
+                let under_way = rank.begin(algorithm.outlines(&call, rank.rank()), self.packing, buffer)?;
                 rank.complete(under_way).await
             }
             _ => Ok(()),

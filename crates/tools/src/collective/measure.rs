@@ -188,7 +188,7 @@ async fn mean_of(
             total += rank.now().since(start);
         }
         match &job.barrier {
-            Some((call, barrier)) => rank.carry_out(barrier.rounds(call, rank.rank()), job.packing).await?,
+            Some((call, barrier)) => rank.carry_out(barrier.outlines(call, rank.rank()), job.packing).await?,
             None if job.plan.separate => rank.synchronise().await?,
             None => {}
         }
@@ -209,7 +209,7 @@ async fn rounds(rank: &Rank, job: &Job, call: &Call, algorithm: &Algorithm, mean
         }
         return rank.wait(request).await;
     }
-    let mut under_way = rank.begin(algorithm.rounds(call, rank.rank()), job.packing, job.plan.buffers.sender)?;
+    let mut under_way = rank.begin(algorithm.outlines(call, rank.rank()), job.packing, job.plan.buffers.sender)?;
     if let Some((compute, tests)) = meanwhile {
         for _ in 0..tests {
             rank.compute(compute / u64::from(tests + 1));

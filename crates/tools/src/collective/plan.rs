@@ -106,9 +106,11 @@ impl Plan {
         let usual = || {
             let packets = |bytes: Bytes| 1 + bytes.0 / PACKET;
             let of_a_rank: u64 = match way {
-                Implementation::Rounds(algorithm) => {
-                    algorithm.rounds(call, call.root).flat_map(|round| round.sends).map(|message| packets(message.piece.bytes)).sum()
-                }
+                Implementation::Rounds(algorithm) => algorithm
+                    .outlines(call, call.root)
+                    .flat_map(|outline| outline.round.sends)
+                    .map(|message| packets(message.piece.bytes))
+                    .sum(),
                 Implementation::Multicast(_) => packets(call.size),
             };
             (PACKETS / (of_a_rank.max(1) * u64::from(call.ranks))).clamp(1, if call.size.0 > LARGE.into() { FEW } else { MANY }) as u32

@@ -22,7 +22,7 @@ use fabriscope_mpi::{Buffer, OffloadState, Rank, World};
 use fabriscope_node::{Main, Process, ProgramError, Record};
 use fabriscope_platform::Target;
 use fabriscope_tool::{Placing, Prepared, Ranks, Rows, ToolOutput, UsageError, mpi_for};
-use fabriscope_units::Span;
+use fabriscope_units::{Bytes, Span};
 
 pub use benchmark::{BENCHMARKS, Benchmark};
 pub use buffers::Buffers;
@@ -50,7 +50,7 @@ pub fn prepare(benchmark: &'static Benchmark, args: &[String], target: &Target) 
     let desk = settings.offload.map(|offload| OffloadState::new(offload, target, inline));
     let results: Results = Record::new(vec![Vec::new(); settings.sizes.len()]);
     let rows = Rows::default();
-    let periodic = Periodic::new(settings.sizes.len(), target.every_iteration || settings.pairs > 1);
+    let periodic = Periodic::new(settings.sizes.len(), settings.pairs, target.every_iteration);
     let main = || -> Main {
         let (settings, world, desk) = (settings.clone(), world.clone(), desk.clone());
         let results = (results.clone(), rows.clone(), periodic.clone());
@@ -101,7 +101,8 @@ async fn run(
     }
     for (at, &size) in s.sizes.iter().enumerate() {
         pair.rank.synchronise().await?;
-        pair.rank.goes_through(fabriscope_units::Bytes(2 * u64::from(size)));
+        pair.rank.goes_through(Bytes(2 * u64::from(size)));
+        let bytes = Bytes(u64::from(size) * u64::from(in_flight));
         let (iterations, warm_up) = (s.iterations(size), s.warm_up(size));
         // Those before the measurement as well.
         let mut spans = Vec::new();
@@ -123,10 +124,10 @@ async fn run(
             let turns = if s.benchmark.one_sided().is_some() && s.benchmark.is_latency() && s.sync.is_active() { 2 } else { 1 };
             spans.push(pair.rank.now().since(start).saturating_sub(taken_off) / turns);
             if sends && s.is_large(size) {
-                periodic.ended(at, &spans);
+                periodic.ended(at, (me, bytes), &spans);
             }
         }
-        periodic::extend(&mut spans, warm_up + iterations);
+        periodic::extend(&mut spans, warm_up + iterations, bytes);
         spans.drain(..warm_up as usize);
         let locks = matches!(s.sync, Sync::Lock | Sync::LockAll);
         if s.benchmark.update().is_some() || s.benchmark.one_sided().is_some() && locks {
