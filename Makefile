@@ -7,7 +7,7 @@ FABRISCOPE = $(CARGO) run --release --quiet --package fabriscope-cli --
 LONG_LABS = labs/dragonfly-max.toml labs/dragonfly-max-flow.toml
 LABS = $(filter-out $(LONG_LABS), $(sort $(wildcard labs/*.toml)))
 
-.PHONY: help demo test test-long bench build format format-check lint unit docs validate labs fuzz clean
+.PHONY: help demo test test-long bench bless build checked format format-check lint unit docs validate golden examples model-changes fuzz clean
 .DEFAULT_GOAL := help
 
 help:
@@ -26,7 +26,7 @@ demo:
 	@$(MAKE) --no-print-directory build
 	@$(FABRISCOPE) demo
 
-test: format-check lint unit docs validate golden model-changes fuzz
+test: format-check lint unit docs validate golden examples model-changes fuzz
 	@echo "all checks passed"
 
 # Files of algorithms are named in tables (`family!`, `algorithms!`), where `cargo fmt` does not see them; rustfmt is given all.
@@ -47,14 +47,23 @@ unit:
 docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
 
+# What the tests run: the program as they build it, with overflows and assertions looked at, half as fast as the release. Its figures are the same.
+CHECKED = target/debug/fabriscope
+checked:
+	@$(CARGO) build --quiet --package fabriscope-cli
+
 # Every published table is within its limits; tests/golden pins each predicted value, so the tables are run once, there.
-validate: build
-	$(FABRISCOPE) parts --check
+validate: checked
+	$(CHECKED) parts --check
 	@if grep -l '^# exit status' tests/golden/*/*.txt; then echo "these outputs are pinned with a failure" >&2; exit 1; fi
 
 # What the program prints for every lab, every published table and every example is what it printed yesterday.
-golden: build
-	tests/golden/run.sh check target/release/fabriscope
+golden: checked
+	tests/golden/run.sh check $(CHECKED)
+
+# The examples of all help pages end well.
+examples: checked
+	tests/examples.sh $(CHECKED)
 
 bless: build
 	tests/golden/run.sh bless target/release/fabriscope
@@ -69,9 +78,10 @@ fuzz:
 test-long:
 	PROPTEST_CASES=2560 $(MAKE) test FUZZ_SECONDS=600
 	$(CARGO) test --workspace --release --quiet -- --include-ignored
-	GOLDEN_LONG=1 $(MAKE) golden
+	$(MAKE) build
+	GOLDEN_LONG=1 tests/golden/run.sh check target/release/fabriscope
 	THREADS_LONG=1 tests/threads.sh target/release/fabriscope
-	tests/examples.sh target/release/fabriscope
+	EXAMPLES_LONG=1 tests/examples.sh target/release/fabriscope
 	$(FABRISCOPE) validate --long csd3-opa-imb-alltoall athena-edr-imb-alltoall
 
 bench: build

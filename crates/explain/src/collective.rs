@@ -46,6 +46,8 @@ pub(crate) fn explain_collective(
 const SIZES: [&str; 6] = ["-b", "-e", "-f", "-i", "--minbytes", "--maxbytes"];
 /// Sizes that are explained where none is given, in bytes: latency, the middle, bandwidth.
 const USUAL: [u64; 5] = [1 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20];
+/// From here on fewer operations are measured, in bytes. Basis: assumed; they differ by less than a hundredth.
+const LONG: u64 = 16 << 20;
 
 /// The tool on a cluster.
 struct Bench<'a> {
@@ -148,8 +150,10 @@ impl Bench<'_> {
         more: &[String],
         run: impl FnOnce(&Launch<'_>) -> Result<T, LaunchError>,
     ) -> Result<T, LaunchError> {
+        // Operations that follow one another differ by how they begin, which long ones do not show.
+        let long = size >= LONG;
         let size = size.to_string();
-        let ours = ["-b", &size, "-e", &size, "-n", "4"].map(str::to_owned);
+        let ours = ["-b", &size, "-e", &size, "-n", if long { "2" } else { "4" }].map(str::to_owned);
         let options: Vec<String> = ours.iter().chain(self.options).chain(more).cloned().collect();
         run(&Launch {
             tool: self.tool,

@@ -12,6 +12,7 @@ mod offload;
 pub mod omb;
 mod osu;
 pub mod perftest;
+mod repeats;
 pub mod shmem;
 pub mod sockets;
 mod tool;

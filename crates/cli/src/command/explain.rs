@@ -46,7 +46,8 @@ Examples:
   fabriscope explain ib_send_bw --on alaska-roce25 -s 4096   one message out of a full queue
   fabriscope explain osu_latency --on opa100-a40 -s 8 -- D D  buffers on GPUs: the ways inside the nodes as well
   fabriscope explain osu_bw --on olivia-gh200-ss11 --nodes 1 --bind 0,2 -s 4194304 -- D D
-  fabriscope explain all_reduce_perf --on azure-ndh100v5 --nodes 2    the bottleneck of each size, what other algorithms give";
+  fabriscope explain all_reduce_perf --on azure-ndh100v5 --nodes 2    the bottleneck of each size, what other algorithms give
+  fabriscope explain all_reduce_perf --on azure-ndh100v5 --nodes 2 -s 16MiB";
 
 /// A size in bytes, or with its unit: `65536` or `64KiB`.
 fn size(text: &str) -> Result<u64, String> {

@@ -34,10 +34,10 @@ pub struct Args {
 
 const EXAMPLES: &str = "\
 Examples:
-  fabriscope validate                                       every table of the project
-  fabriscope validate ri2-osu_bw --points                   one table, point by point
-  fabriscope validate --measured ours.csv --on ours.toml    your measurements on your cluster
-  fabriscope validate csd3-opa-imb-alltoall --long --points every row, half an hour
+  fabriscope validate                                        every table of the project
+  fabriscope validate ri2-osu_bw --points                    one table, point by point
+  fabriscope validate --measured ours.csv --on ours.toml     your measurements on your cluster
+  fabriscope validate csd3-opa-imb-alltoall --long --points  every row, half an hour
   fabriscope validate --json -o errors.json";
 
 /// Runs the command.

@@ -1,13 +1,20 @@
 //! A message of any size is split over channels, chunks and slices without a gap.
 
+use std::sync::LazyLock;
+
 use fabriscope_units::{Bytes, Span};
 use proptest::prelude::*;
 
 use super::Plan;
 use super::proof::communicator;
 use crate::algorithm::{Algorithm, Operation, Protocol};
+use crate::communicator::Communicator;
 use crate::settings::Settings;
 use crate::tuner::Choice;
+
+/// Four GPUs of a node, and of each of two: what is searched once for all cases.
+static ONE_NODE: LazyLock<Communicator> = LazyLock::new(|| communicator(1, 4, Settings::default()));
+static TWO_NODES: LazyLock<Communicator> = LazyLock::new(|| communicator(2, 4, Settings::default()));
 
 fn choice() -> impl Strategy<Value = Choice> {
     let operation = prop::sample::select(Operation::ALL.to_vec());
@@ -21,8 +28,8 @@ fn choice() -> impl Strategy<Value = Choice> {
 proptest! {
     #[test]
     fn parts_and_slices_cover_a_message(choice in choice(), count in 1u64..(1 << 28), element in prop::sample::select(vec![1u64, 2, 4, 8])) {
-        let communicator = communicator(1, 4, Settings::default());
-        let plan = Plan::new(&communicator, choice, count, Bytes(element), 0, false).unwrap();
+        let communicator = &*ONE_NODE;
+        let plan = Plan::new(communicator, choice, count, Bytes(element), 0, false).unwrap();
         let mut at = 0;
         let mut before = None;
         for part in &plan.parts {
@@ -49,15 +56,15 @@ proptest! {
     /// Of a plan with fewer loops every lane has the first steps and what is left over at the end, and meets the same peers.
     #[test]
     fn a_plan_with_fewer_loops_keeps_chunks_and_what_is_left_over(choice in choice(), count in 1u64..(1 << 26), kept in 0u64..5) {
-        let communicator = communicator(2, 4, Settings::default());
-        let plan = Plan::new(&communicator, choice, count, Bytes(4), 0, false).unwrap();
-        let loops = plan.loops(&communicator);
-        let short = plan.with_loops(&communicator, kept);
-        prop_assert_eq!(short.loops(&communicator), loops.min(kept));
-        prop_assert_eq!(&plan.with_loops(&communicator, loops), &plan);
+        let communicator = &*TWO_NODES;
+        let plan = Plan::new(communicator, choice, count, Bytes(4), 0, false).unwrap();
+        let loops = plan.loops(communicator);
+        let short = plan.with_loops(communicator, kept);
+        prop_assert_eq!(short.loops(communicator), loops.min(kept));
+        prop_assert_eq!(&plan.with_loops(communicator, loops), &plan);
         for (part, cut) in plan.parts.iter().zip(&short.parts) {
             prop_assert_eq!((part.channel, part.offset, part.chunk), (cut.channel, cut.offset, cut.chunk));
-            for (long, lane) in plan.lanes(&communicator, 3, part).iter().zip(&short.lanes(&communicator, 3, cut)) {
+            for (long, lane) in plan.lanes(communicator, 3, part).iter().zip(&short.lanes(communicator, 3, cut)) {
                 prop_assert_eq!(long.steps() - lane.steps(), loops.saturating_sub(kept) * long.course().steps_of_loop());
                 let sizes = |lane: &super::Lane<'_>, from: u64| (from..lane.steps()).map(|step| lane.step(step).bytes).collect::<Vec<_>>();
                 let left = lane.steps() % long.course().steps_of_loop().max(1);

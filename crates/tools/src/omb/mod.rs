@@ -30,6 +30,7 @@ pub use options::Settings;
 pub use report::{Sample, report};
 pub use sync::Sync;
 
+use crate::repeats;
 use benchmark::{Body, Seen};
 use loops::Pair;
 use managed::Managed;
@@ -123,11 +124,11 @@ async fn run(
             // There and back, where both sides take part.
             let turns = if s.benchmark.one_sided().is_some() && s.benchmark.is_latency() && s.sync.is_active() { 2 } else { 1 };
             spans.push(pair.rank.now().since(start).saturating_sub(taken_off) / turns);
-            if sends && s.is_large(size) {
+            if sends && repeats::are_looked_at(size) {
                 periodic.ended(at, (me, bytes), &spans);
             }
         }
-        periodic::extend(&mut spans, warm_up + iterations, bytes);
+        repeats::extend(&mut spans, (warm_up + iterations) as usize, bytes);
         spans.drain(..warm_up as usize);
         let locks = matches!(s.sync, Sync::Lock | Sync::LockAll);
         if s.benchmark.update().is_some() || s.benchmark.one_sided().is_some() && locks {

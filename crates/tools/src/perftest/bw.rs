@@ -7,7 +7,10 @@
 //! receive queue's depth and the transport's own receiver-not-ready retries do that.
 
 use fabriscope_node::ProgramError;
+use fabriscope_units::{Span, Time};
 use fabriscope_verbs::SendWr;
+
+use crate::repeats;
 
 use super::endpoint::Endpoint;
 use super::header::POLL_BATCH;
@@ -24,14 +27,49 @@ struct Sender<'a> {
     completed: Vec<u64>,
     total: u64,
     outcome: Outcome,
+    pace: Pace,
 }
+
+/// How fast messages complete, looked at about every so many bytes.
+#[derive(Default)]
+struct Pace {
+    /// Messages and time at the last look.
+    last: Option<(u64, Time)>,
+    /// What a message took between two looks, times [`FINE`].
+    spans: Vec<Span>,
+}
+
+impl Pace {
+    /// So many messages of this size have completed by `now`; whether they keep their pace.
+    fn look(&mut self, total: u64, now: Time, size: u32) -> bool {
+        let Some((messages, at)) = self.last else {
+            self.last = Some((total, now));
+            return false;
+        };
+        let between = total - messages;
+        if between * u64::from(size) < repeats::LONG.0 {
+            return false;
+        }
+        self.last = Some((total, now));
+        self.spans.push(now.since(at) * FINE / between);
+        repeats::are_alike(&self.spans, repeats::LONG)
+    }
+    /// What so many more messages take.
+    fn of(&self, messages: u64) -> Span {
+        self.spans.last().map_or(Span::ZERO, |span| *span * messages / FINE)
+    }
+}
+
+/// The time of a message is known to a part in so many of a picosecond.
+const FINE: u64 = 1 << 10;
 
 impl<'a> Sender<'a> {
     fn new(end: &'a Endpoint, quota: &'a Quota, size: u32) -> Sender<'a> {
         let zeros = vec![0; end.qps.len()];
         let stamps = Stamps::default();
         let clock = Clock::start(end.settings.length, end.process.now());
-        Sender { end, quota, size, sent: zeros.clone(), completed: zeros, total: 0, outcome: Outcome { stamps, clock } }
+        let outcome = Outcome { stamps, clock };
+        Sender { end, quota, size, sent: zeros.clone(), completed: zeros, total: 0, outcome, pace: Pace::default() }
     }
 
     fn is_done(&self) -> bool {
@@ -87,6 +125,22 @@ impl<'a> Sender<'a> {
             }
             self.outcome.stamps.completed.push((self.total, now));
         }
+        if self.end.settings.may_end(self.size) && self.pace.look(self.total, now, self.size) {
+            self.quota.close(&self.sent);
+        }
+    }
+
+    /// What was measured; messages that were left out go on at the pace of the others.
+    fn outcome(mut self) -> Outcome {
+        let all = self.end.settings.iterations().unwrap_or(0) * self.sent.len() as u64;
+        let stamps = &mut self.outcome.stamps;
+        if let Some(&(total, last)) = stamps.completed.last().filter(|(total, _)| *total < all) {
+            if !self.end.settings.peak {
+                stamps.completed.clear();
+            }
+            stamps.completed.push((all, last + self.pace.of(all - total)));
+        }
+        self.outcome
     }
 }
 
@@ -156,7 +210,7 @@ pub(crate) async fn send(end: &Endpoint, size: u32, quota: &Quota) -> Result<Out
         let completions = end.wait(end.send_cq, POLL_BATCH).await?;
         sender.handle(&completions);
     }
-    Ok(sender.outcome)
+    Ok(sender.outcome())
 }
 
 /// Receives the quota.
@@ -181,5 +235,5 @@ pub(crate) async fn exchange(end: &Endpoint, size: u32, mine: &Quota, theirs: &Q
         let sent = end.poll(end.send_cq, POLL_BATCH).await?;
         sender.handle(&sent);
     }
-    Ok(sender.outcome)
+    Ok(sender.outcome())
 }

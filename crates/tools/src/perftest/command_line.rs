@@ -71,6 +71,7 @@ impl Draft {
             verbosity: Verbosity::Full,
             gpu: None,
             loop_overhead: defaults.loop_overhead,
+            every_iteration: target.every_iteration,
         };
         Draft {
             settings,

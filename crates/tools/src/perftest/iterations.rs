@@ -1,7 +1,8 @@
 //! How many messages a measurement still has to exchange.
 //!
 //! With a number of iterations both ends know it from the start. With `-D` the sending end decides, once the time is
-//! over, that its next message is the last, and the receiving end learns it out of band before that message arrives.
+//! over, that its next message is the last, and the receiving end learns it out of band before that message arrives. It does the
+//! same when long messages repeat: the rest are counted, not simulated ([`crate::repeats`]).
 
 use fabriscope_node::Record;
 use fabriscope_units::{Span, Time};
@@ -32,9 +33,7 @@ impl Quota {
     /// Makes the next message of every queue pair its last; `sent` counts those sent so far.
     pub fn close(&self, sent: &[u64]) {
         for (limit, sent) in self.0.lock().iter_mut().zip(sent) {
-            if *limit == u64::MAX {
-                *limit = sent + 1;
-            }
+            *limit = (*limit).min(sent + 1);
         }
     }
 }

@@ -28,6 +28,9 @@ pub(crate) async fn run(end: &Endpoint, size: u32, quota: &Quota, landed: &mut u
         Verb::Read | Verb::Atomic if end.role == Role::Client => request(end, size, quota, &mut outcome).await?,
         Verb::Read | Verb::Atomic => {}
     }
+    if let Some(iterations) = end.settings.iterations().filter(|_| end.settings.may_end(size)) {
+        outcome.stamps.repeat(iterations, size);
+    }
     Ok(outcome)
 }
 
@@ -41,7 +44,7 @@ async fn write(end: &Endpoint, size: u32, quota: &Quota, landed: &mut u64, outco
             end.process.wait_watch(end.settings.nic, end.watch, *landed).await;
         }
         if sent < quota.of(0) {
-            stamp(end, quota, sent, outcome);
+            stamp(end, (quota, size), sent, outcome);
             end.post(0, &end.request(0, sent, size).signaled())?;
             sent += 1;
         }
@@ -69,7 +72,7 @@ async fn send(end: &Endpoint, size: u32, quota: &Quota, outcome: &mut Outcome) -
             }
         }
         if sent < quota.of(0) {
-            stamp(end, quota, sent, outcome);
+            stamp(end, (quota, size), sent, outcome);
             sent += 1;
             unsignaled += 1;
             let signal = unsignaled == s.cq_mod || sent == quota.of(0);
@@ -89,7 +92,7 @@ async fn send(end: &Endpoint, size: u32, quota: &Quota, outcome: &mut Outcome) -
 async fn request(end: &Endpoint, size: u32, quota: &Quota, outcome: &mut Outcome) -> Result<(), ProgramError> {
     let mut sent = 0;
     while sent < quota.of(0) {
-        stamp(end, quota, sent, outcome);
+        stamp(end, (quota, size), sent, outcome);
         end.post(0, &end.request(0, sent, size).signaled())?;
         sent += 1;
         end.wait(end.send_cq, 1).await?;
@@ -98,14 +101,15 @@ async fn request(end: &Endpoint, size: u32, quota: &Quota, outcome: &mut Outcome
     Ok(())
 }
 
-/// Takes the time of the next post; under `-D` it counts, and the client ends the test.
-fn stamp(end: &Endpoint, quota: &Quota, sent: u64, outcome: &mut Outcome) {
+/// Takes the time of the next post; the client ends the test when the time of `-D` is over, or exchanges repeat.
+fn stamp(end: &Endpoint, (quota, size): (&Quota, u32), sent: u64, outcome: &mut Outcome) {
     let now = end.process.now();
     if end.settings.iterations().is_some() {
         outcome.stamps.posted.push(now);
     }
     outcome.clock.count(now, 1);
-    if end.role == Role::Client && outcome.clock.is_over(now) {
+    let repeats = || end.settings.may_end(size) && outcome.stamps.are_alike(size);
+    if end.role == Role::Client && (outcome.clock.is_over(now) || repeats()) {
         quota.close(&[sent]);
     }
 }

@@ -83,5 +83,6 @@ pub(crate) const OPTIONS: &[Opt] = &[
 ];
 
 /// Notes at the end of the help page.
-pub(crate) const NOTES: &str = "\nBoth ends run in the simulated cluster: there is no server name. Every iteration is simulated;\n\
-a smaller -n gives the same averages sooner, because the simulated machine has no jitter.\n";
+pub(crate) const NOTES: &str = "\nBoth ends run in the simulated cluster: there is no server name. Once iterations of more\n\
+than 8192 bytes repeat (one direction, without receives), the rest are counted, not simulated, unless packets or counters\n\
+are taken down; elsewhere a smaller -n gives the same averages sooner, because the simulated machine has no jitter.\n";

@@ -9,6 +9,8 @@ use fabriscope_tool::{UsageError, arguments};
 use fabriscope_units::Span;
 use fabriscope_verbs::Service;
 
+use crate::repeats;
+
 use super::command_line::Draft;
 use super::gpu::Accelerator;
 use super::options::OPTIONS;
@@ -124,6 +126,8 @@ pub struct Settings {
     pub gpu: Option<Accelerator>,
     /// Core time of one turn of the test's loop, beside the verbs.
     pub loop_overhead: Span,
+    /// Iterations that repeat are simulated as well: somebody looks at all of them.
+    pub every_iteration: bool,
 }
 
 impl Settings {
@@ -157,6 +161,12 @@ impl Settings {
             Length::Iterations(iterations) => Some(iterations),
             Length::Duration { .. } => None,
         }
+    }
+    /// Whether iterations of this size may end when they repeat. Receives cost a core time until all are posted, and not behind that, and
+    /// two directions would have to end together.
+    pub(crate) fn may_end(&self, size: u32) -> bool {
+        let one_way = !self.bidirectional && !self.receives();
+        one_way && !self.every_iteration && self.iterations().is_some() && repeats::are_looked_at(size)
     }
     /// Whether the programs receive with posted buffers.
     pub fn receives(&self) -> bool {

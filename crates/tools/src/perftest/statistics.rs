@@ -6,7 +6,9 @@
 //! the peak bandwidth is the best rate between any post and any later completion.
 //! Not modelled: CPU cycles; times are picoseconds.
 
-use fabriscope_units::{Span, Time};
+use fabriscope_units::{Bytes, Span, Time};
+
+use crate::repeats;
 
 /// Time stamps of one measurement.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -15,6 +17,25 @@ pub struct Stamps {
     pub posted: Vec<Time>,
     /// Messages covered by each completion and those before, and when it was polled; without a peak, the last alone.
     pub completed: Vec<(u64, Time)>,
+}
+
+impl Stamps {
+    /// Whether the exchanges before the last took as long as each other.
+    pub(crate) fn are_alike(&self, size: u32) -> bool {
+        let from = self.posted.len().saturating_sub(LOOKED_AT);
+        exchanges(&self.posted[from..]).split_last().is_some_and(|(_, before)| repeats::are_alike(before, Bytes(size.into())))
+    }
+    /// As if posts had gone on like that, `messages` in all.
+    pub(crate) fn repeat(&mut self, messages: u64, size: u32) {
+        let (Some(&first), true) = (self.posted.first(), (self.posted.len() as u64) < messages) else { return };
+        let mut spans = exchanges(&self.posted);
+        repeats::extend(&mut spans, messages as usize - 1, Bytes(size.into()));
+        let times = spans.into_iter().scan(first, |at, span| {
+            *at += span;
+            Some(*at)
+        });
+        self.posted = std::iter::once(first).chain(times).collect();
+    }
 }
 
 /// One row of a latency table, in microseconds.
@@ -150,6 +171,8 @@ fn peak_rate(size: u32, stamps: &Stamps, list: usize) -> f64 {
     if shortest.is_finite() { f64::from(size) / shortest } else { 0.0 }
 }
 
+/// Posts that are looked at: those of as many exchanges as may have to be alike, and more.
+const LOOKED_AT: usize = 16;
 /// Samples left out at the long end (basis: the tool).
 const TAIL: usize = 2;
 
