@@ -5,7 +5,6 @@
 //! Not modelled: two things that only help together.
 
 use fabriscope_catalog::{Rdma, ResolvedCluster, ScaleUp};
-use fabriscope_engine::Counting;
 use fabriscope_lab::LabError;
 use fabriscope_lab::launch::{self, Launch, LaunchError};
 use fabriscope_platform::{Binding, Layout};
@@ -113,7 +112,8 @@ impl Bench<'_> {
         // What the library does not have here it refuses, or takes another.
         let is_other = |(algorithm, protocol): &(&str, &str)| {
             let way = format!("{algorithm} {protocol}");
-            let unrun = || self.launch(self.parts, size, &variables(algorithm, protocol), |launch| launch.unrun());
+            let options = self.options(size, &variables(algorithm, protocol));
+            let unrun = || self.launch(self.parts, &options).unrun();
             way != taken.way() && unrun().is_ok_and(|output| Tried::of(&output).way() == way)
         };
         let pairs: Vec<(&str, &str)> = if taken.choice.is_some() { pairs.filter(is_other).collect() } else { Vec::new() };
@@ -140,35 +140,21 @@ impl Bench<'_> {
     }
 
     fn run(&self, parts: &ResolvedCluster, size: u64, more: &[String]) -> Result<Tried, LaunchError> {
-        self.launch(parts, size, more, |launch| Ok(Tried::of(&launch.run()?.0)))
+        Ok(Tried::of(&self.launch(parts, &self.options(size, more)).run()?.0))
     }
 
-    fn launch<T>(
-        &self,
-        parts: &ResolvedCluster,
-        size: u64,
-        more: &[String],
-        run: impl FnOnce(&Launch<'_>) -> Result<T, LaunchError>,
-    ) -> Result<T, LaunchError> {
+    /// The options of a size, with more of them.
+    fn options(&self, size: u64, more: &[String]) -> Vec<String> {
         // Operations that follow one another differ by how they begin, which long ones do not show.
-        let long = size >= LONG;
+        let iterations = if size >= LONG { "2" } else { "4" };
         let size = size.to_string();
-        let ours = ["-b", &size, "-e", &size, "-n", if long { "2" } else { "4" }].map(str::to_owned);
-        let options: Vec<String> = ours.iter().chain(self.options).chain(more).cloned().collect();
-        run(&Launch {
-            tool: self.tool,
-            options: &options,
-            parts,
-            nodes: parts.placement,
-            chosen: &[],
-            layout: Some(self.layout),
-            seed: self.seed,
-            binding: self.binding.clone(),
-            traced: false,
-            taps: Vec::new(),
-            counting: Counting::Off,
-            faults: None,
-        })
+        let ours = ["-b", &size, "-e", &size, "-n", iterations].map(str::to_owned);
+        ours.iter().chain(self.options).chain(more).cloned().collect()
+    }
+
+    fn launch<'a>(&self, parts: &'a ResolvedCluster, options: &'a [String]) -> Launch<'a> {
+        let (layout, seed, binding) = (Some(self.layout), self.seed, self.binding.clone());
+        Launch { layout, seed, binding, ..Launch::new(self.tool, options, parts) }
     }
 }
 

@@ -1,7 +1,6 @@
 //! Tools on the GPUs of one node: the ways of their copies, stages, and what other memories would change.
 
 use fabriscope_catalog::ResolvedCluster;
-use fabriscope_engine::Counting;
 use fabriscope_lab::LabError;
 use fabriscope_lab::launch::Launch;
 use fabriscope_report::Outcome;
@@ -25,20 +24,7 @@ pub(crate) fn explain_copies(tool: GpuTool, args: &ExplainRequest, original: &Re
     let mut parts = original.clone();
     let binding = args.devices.apply(&mut parts, 2)?;
     let (options, tests) = options(tool, args);
-    let launch = Launch {
-        tool: Tool::Gpu(tool),
-        options: &options,
-        parts: &parts,
-        nodes: parts.placement,
-        chosen: &[],
-        layout: None,
-        seed: args.seed,
-        binding,
-        traced: false,
-        taps: Vec::new(),
-        counting: Counting::Off,
-        faults: None,
-    };
+    let launch = Launch { seed: args.seed, binding, ..Launch::new(Tool::Gpu(tool), &options, &parts) };
     let (printed, _) = launch.run()?;
     let bench = Bench::new(&parts, args.bytes());
     let bench =

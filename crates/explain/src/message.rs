@@ -1,7 +1,6 @@
 //! One message between two ranks: where its time goes, what binds, what a change would save.
 
 use fabriscope_catalog::{Catalog, ResolvedCluster};
-use fabriscope_engine::Counting;
 use fabriscope_engine::{MessageTrace, Run};
 use fabriscope_lab::LabError;
 use fabriscope_platform::Target;
@@ -114,18 +113,12 @@ fn explain(following: &Following, variation: &Variation) -> Result<Explained, La
         add(&["heap".to_owned()]);
     }
     let launch = Launch {
-        tool,
-        options: &options,
-        parts: &variation.parts,
         nodes: variation.nodes,
-        chosen: &[],
         layout: variation.layout,
         seed,
         binding: variation.binding.clone(),
         traced: true,
-        taps: Vec::new(),
-        counting: Counting::Off,
-        faults: None,
+        ..Launch::new(tool, &options, &variation.parts)
     };
     let (printed, run) = launch.run()?;
     let one_way = traits.exchange == Exchange::PingPong && !whole;

@@ -313,18 +313,14 @@ impl BenchSetup {
         let cluster = if watched { Some(Cluster::new(self.parts.clone()).map_err(LaunchError::from)?) } else { None };
         let taps = cluster.as_ref().map_or(Ok(None), |cluster| request.capture.taps(cluster))?;
         let launch = Launch {
-            tool: request.tool,
-            options: &request.options,
-            parts: &self.parts,
             nodes: request.placement.unwrap_or(self.parts.placement),
             chosen: &self.chosen,
             layout,
             seed: request.seed,
             binding: self.binding.clone(),
-            traced: false,
             taps: taps.as_ref().map(Taps::list).unwrap_or_default(),
             counting: request.counting,
-            faults: None,
+            ..Launch::new(request.tool, &request.options, &self.parts)
         };
         let (printed, run) = launch.run_heard(cluster.as_ref(), listener)?;
         Ok(BenchRun { setup: self, printed, run, cluster, taps, layout })

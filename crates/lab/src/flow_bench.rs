@@ -64,8 +64,9 @@ impl Demand {
 }
 
 impl FlowBench<'_> {
+    /// The same on the first of the nodes.
     fn at(&self, layout: Layout) -> FlowBench<'_> {
-        FlowBench { layout, ..*self }
+        FlowBench { layout, chosen: self.chosen.get(..layout.nodes as usize).unwrap_or(&[]), ..*self }
     }
 
     fn target(&self, layout: Layout) -> Result<Target, LabError> {
@@ -127,23 +128,21 @@ impl FlowBench<'_> {
         Ok((ToolOutput { remarks, ..printed }, run))
     }
 
-    fn seats(&self, cluster: &Cluster) -> Result<Vec<u32>, LabError> {
-        let (nodes, taken) = (cluster.nodes(), self.layout.nodes);
-        if taken > nodes {
-            return Err(LaunchError::TooFewNodes { cluster: self.parts.name.clone(), nodes, taken }.into());
+    /// The same in the packet engine.
+    fn launch(&self) -> Launch<'_> {
+        Launch {
+            nodes: self.nodes,
+            chosen: self.chosen,
+            layout: Some(self.layout),
+            seed: self.seed,
+            binding: self.binding.clone(),
+            ..Launch::new(self.tool, self.options, self.parts)
         }
-        let named = self.chosen.len() as u32;
-        if named > 0 && named < taken {
-            return Err(LaunchError::Hosts { named, taken }.into());
-        }
-        let mut seats = if self.chosen.is_empty() { cluster.some(taken, self.nodes, self.seed) } else { self.chosen.to_vec() };
-        seats.truncate(taken as usize);
-        Ok(seats)
     }
 
     /// All rows, one after the other.
     fn carry(&self, cluster: &Cluster, data: &Stepwise) -> Result<Carried, LabError> {
-        let seats = self.seats(cluster)?;
+        let seats = self.launch().seated(cluster, self.layout.nodes)?;
         let target = self.target(self.layout)?;
         let slots = target.mpi.as_ref().and_then(|mpi| Protocol::from(mpi).slots);
         let (mut means, mut excerpts, mut end) = (Vec::new(), Vec::new(), Time::ZERO);
@@ -208,23 +207,7 @@ impl FlowBench<'_> {
             let data = small.steps()?.map_err(|what| LabError::refused(what, "use packets"))?;
             Ok(small.carry(cluster, &data)?.printed)
         };
-        let packets = || -> Result<ToolOutput, LabError> {
-            let launch = Launch {
-                tool: self.tool,
-                options: self.options,
-                parts: self.parts,
-                nodes: self.nodes,
-                chosen: self.chosen.get(..layout.nodes as usize).unwrap_or(&[]),
-                layout: Some(layout),
-                seed: self.seed,
-                binding: self.binding.clone(),
-                traced: false,
-                taps: Vec::new(),
-                counting: fabriscope_engine::Counting::Off,
-                faults: None,
-            };
-            Ok(launch.run_on(cluster)?.0)
-        };
+        let packets = || -> Result<ToolOutput, LabError> { Ok(small.launch().run_on(cluster)?.0) };
         match (flow(), packets()) {
             (Ok(flow), Ok(packets)) => {
                 let apart = |(flow, packets): (&fabriscope_tools::Point, &fabriscope_tools::Point)| {

@@ -111,7 +111,26 @@ pub struct Launch<'a> {
     pub faults: Option<FaultPlan>,
 }
 
-impl Launch<'_> {
+impl<'a> Launch<'a> {
+    /// As a user starts it who says nothing else: on nodes and in a shape as usual, with nothing watched.
+    #[must_use]
+    pub fn new(tool: Tool, options: &'a [String], parts: &'a ResolvedCluster) -> Launch<'a> {
+        Launch {
+            tool,
+            options,
+            parts,
+            nodes: parts.placement,
+            chosen: &[],
+            layout: None,
+            binding: Binding::default(),
+            seed: 1,
+            traced: false,
+            taps: Vec::new(),
+            counting: Counting::Off,
+            faults: None,
+        }
+    }
+
     /// Wires the cluster and runs the tool on it.
     ///
     /// # Errors
@@ -165,14 +184,8 @@ impl Launch<'_> {
         Ok(self.tool.prepare(self.options, &target)?)
     }
 
-    /// The nodes of a job of so many, in the order of its ranks.
-    fn seats(&self, cluster: &Cluster, taken: u32) -> Vec<u32> {
-        if self.chosen.is_empty() { cluster.some(taken, self.nodes, self.seed) } else { self.chosen.to_vec() }
-    }
-
-    fn carried(&self, prepared: Prepared, cluster: &Cluster, listener: Option<Listener>) -> Result<(ToolOutput, Run), LaunchError> {
-        let ranks = u32::try_from(prepared.mains.len()).expect("a layout counts its ranks in 32 bits");
-        let taken = prepared.placing.nodes(ranks);
+    /// The nodes of a job of so many, in the order of its ranks, if there are so many, and as many hosts as are named.
+    pub(crate) fn seated(&self, cluster: &Cluster, taken: u32) -> Result<Vec<u32>, LaunchError> {
         if cluster.nodes() < 2 && taken > 1 {
             return Err(LaunchError::OneNode { cluster: self.parts.name.clone(), nodes: cluster.nodes() });
         }
@@ -184,7 +197,17 @@ impl Launch<'_> {
         if named > 0 && named != taken {
             return Err(LaunchError::Hosts { named, taken });
         }
-        let seats = self.seats(cluster, taken);
+        Ok(self.seats(cluster, taken))
+    }
+
+    fn seats(&self, cluster: &Cluster, taken: u32) -> Vec<u32> {
+        if self.chosen.is_empty() { cluster.some(taken, self.nodes, self.seed) } else { self.chosen.to_vec() }
+    }
+
+    fn carried(&self, prepared: Prepared, cluster: &Cluster, listener: Option<Listener>) -> Result<(ToolOutput, Run), LaunchError> {
+        let ranks = u32::try_from(prepared.mains.len()).expect("a layout counts its ranks in 32 bits");
+        let taken = prepared.placing.nodes(ranks);
+        let seats = self.seated(cluster, taken)?;
         let nodes = (0..ranks).map(|rank| seats[prepared.placing.seat(rank).0 as usize]).collect();
         let mains = if self.traced { prepared.mains.into_iter().map(traced).collect() } else { prepared.mains };
         let (taps, faults) = (self.taps.clone(), self.faults.clone());

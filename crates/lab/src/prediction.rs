@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use fabriscope_catalog::{Catalog, CatalogError, Kind, NodeChoice, ResolvedCluster, Software};
 use fabriscope_collectives::Kind as Collective;
-use fabriscope_engine::Counting;
 use fabriscope_platform::Layout;
 use fabriscope_report::question::Placement;
 use fabriscope_report::{Answer, Predict, Question, Refusal};
@@ -91,20 +90,7 @@ impl<'a> Predictor<'a> {
             Placement::Farthest => NodeChoice::Across,
             Placement::Scattered => NodeChoice::Scattered,
         };
-        let launch = Launch {
-            tool,
-            options: &options,
-            parts: &parts,
-            nodes,
-            chosen: &[],
-            layout: Some(layout),
-            seed: self.seed,
-            binding,
-            traced: false,
-            taps: Vec::new(),
-            counting: Counting::Off,
-            faults: None,
-        };
+        let launch = Launch { nodes, layout: Some(layout), seed: self.seed, binding, ..Launch::new(tool, &options, &parts) };
         match launch.run() {
             Ok((output, _)) => Ok(output.points),
             Err(LaunchError::Usage(error @ (UsageError::NoMeaning { .. } | UsageError::Unknown { .. } | UsageError::Conflict { .. }))) => {

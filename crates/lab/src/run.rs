@@ -6,7 +6,6 @@ use std::time::Instant;
 use fabriscope_catalog::{Catalog, NodeGroup};
 use fabriscope_engine::{Cluster, Counting, Demand, FastForward, Job, Run, RunOptions, Watch};
 use fabriscope_fabric::topology::TopologyError;
-use fabriscope_platform::Binding;
 use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_tools::{Point, Tool, ToolOutput};
 use fabriscope_units::{Bytes, Rate, Remedy, Span, Time};
@@ -164,18 +163,13 @@ fn benchmark(lab: &ResolvedLab, bench: &Bench, seed: u64, settings: &RunSettings
     let named = u32::try_from(chosen.len()).ok().filter(|named| *named > 0);
     let started = Instant::now();
     let launch = Launch {
-        tool,
-        options: &bench.args,
-        parts,
-        nodes: parts.placement,
         chosen: &chosen,
         layout: Some(layout_of(tool, parts, bench.nodes.or(named), bench.per_node)),
         seed,
-        binding: Binding::default(),
-        traced: false,
         taps: taps.as_ref().map(Taps::list).unwrap_or_default(),
         counting: settings.counting,
         faults: lab.faults.clone(),
+        ..Launch::new(tool, &bench.args, parts)
     };
     let (printed, run) = launch.run_on(&cluster)?;
     let wall_s = started.elapsed().as_secs_f64();

@@ -1,7 +1,5 @@
 //! `fabriscope demo`: the hands-on exercise of a tutorial, on simulated nodes, beside what the real ones printed.
 
-use fabriscope_engine::Counting;
-use fabriscope_platform::Binding;
 use fabriscope_report::compare::{Beside, beside};
 use fabriscope_report::{Cell, Column, Grid, Measured, Outcome, Point};
 use fabriscope_tools::Tool;
@@ -71,20 +69,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         let spinner = Progress::spinner(exercise.tool);
         let tool = Tool::by_name(exercise.tool).map_err(|e| Failure::told(e.in_full(), "`fabriscope bench` lists the tools"))?;
         let options: Vec<String> = exercise.options.iter().map(|o| (*o).to_owned()).collect();
-        let launch = Launch {
-            tool,
-            options: &options,
-            parts: &parts,
-            nodes: parts.placement,
-            chosen: &[],
-            layout: None,
-            seed: context.seed(),
-            binding: Binding::default(),
-            traced: false,
-            taps: Vec::new(),
-            counting: Counting::Off,
-            faults: None,
-        };
+        let launch = Launch { seed: context.seed(), ..Launch::new(tool, &options, &parts) };
         let (result, _) = launch.run().map_err(Failure::of)?;
         drop(spinner);
         let (rows, unit) = rows(&published, exercise.table, &result.points);

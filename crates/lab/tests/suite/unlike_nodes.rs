@@ -3,9 +3,7 @@
 use crate::labs::catalog;
 
 use fabriscope_catalog::ResolvedCluster;
-use fabriscope_engine::Counting;
 use fabriscope_lab::launch::{Launch, LaunchError, layout_of};
-use fabriscope_platform::Binding;
 use fabriscope_tools::{Tool, ToolOutput};
 use miette::Diagnostic;
 
@@ -28,20 +26,7 @@ const STORAGE: (&str, &str) = ("storage", "{ cpu = \"epyc-7742\", sockets = 2, n
 
 fn launch(parts: &ResolvedCluster, tool: Tool, options: &[&str], shape: (Option<u32>, Option<u32>)) -> Result<ToolOutput, LaunchError> {
     let options: Vec<String> = options.iter().map(|word| (*word).to_owned()).collect();
-    let launch = Launch {
-        tool,
-        options: &options,
-        parts,
-        nodes: parts.placement,
-        chosen: &[],
-        layout: Some(layout_of(tool, parts, shape.0, shape.1)),
-        binding: Binding::default(),
-        seed: 1,
-        traced: false,
-        taps: Vec::new(),
-        counting: Counting::Off,
-        faults: None,
-    };
+    let launch = Launch { layout: Some(layout_of(tool, parts, shape.0, shape.1)), seed: 1, ..Launch::new(tool, &options, parts) };
     launch.run().map(|(printed, _)| printed)
 }
 

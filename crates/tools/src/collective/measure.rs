@@ -70,8 +70,7 @@ pub(super) fn programs(tool: &str, plan: Plan, target: &Target, report: Report) 
     plan.check(target)?;
     let offloaded = plan.offloaded(tool, mpi, target)?;
     let plan = if offloaded.is_some() { plan.of_workers(mpi) } else { plan };
-    let Implementations { multicast, unable, each } = plan.ways(tool, plan.sizes.iter().copied(), mpi, target)?;
-    let choices: Vec<(Call, Implementation)> = plan.sizes.iter().zip(each).map(|(size, way)| (plan.call(*size, target), way)).collect();
+    let Implementations { multicast, unable, each: choices } = plan.choices(tool, mpi, target)?;
     if offloaded.is_some() {
         plan.check_workers(tool, &choices)?;
     }
@@ -79,11 +78,7 @@ pub(super) fn programs(tool: &str, plan: Plan, target: &Target, report: Report) 
         contents::check(tool, &choices)?;
     }
     let switches = Switches::new(&plan, &choices, tool, mpi, target)?;
-    let barrier = Plan::new(Kind::Barrier, Vec::new(), false);
-    let barrier = match plan.separate {
-        true => barrier.choose(tool, 0, mpi, target).ok().map(|algorithm| (barrier.call(0, target), algorithm)),
-        false => None,
-    };
+    let barrier = plan.barrier(tool, mpi, target);
     let inline = mpi.inline_limit.saturating_u32().min(target.max_inline);
     let desk = offloaded.map(|settings| (settings, OffloadState::new(settings, target, inline)));
     let casting = Casting::default();

@@ -35,15 +35,15 @@ pub(crate) enum Implementation {
     Multicast(MulticastSettings),
 }
 
-/// How the sizes of a plan go.
+/// How the sizes of a plan go: for each a `Way`.
 #[derive(Debug)]
-pub(crate) struct Implementations {
+pub(crate) struct Implementations<Way = Implementation> {
     /// The multicast for all of them.
     pub multicast: Option<MulticastSettings>,
     /// Why there is none where it was asked for.
     pub unable: Option<Unable>,
     /// Of each size.
-    pub each: Vec<Implementation>,
+    pub each: Vec<Way>,
 }
 
 impl fmt::Display for Implementation {
@@ -226,6 +226,20 @@ impl Plan {
             None => own.choose(tool, size, mpi, target).map(Implementation::Rounds),
         };
         Ok(Implementations { multicast, unable, each: sizes.map(way).collect::<Result<_, UsageError>>()? })
+    }
+
+    /// What is called for each size, and how it goes.
+    pub fn choices(&self, tool: &str, mpi: &Mpi, target: &Target) -> Result<Implementations<(Call, Implementation)>, UsageError> {
+        let Implementations { multicast, unable, each } = self.ways(tool, self.sizes.iter().copied(), mpi, target)?;
+        let each = self.sizes.iter().zip(each).map(|(size, way)| (self.call(*size, target), way)).collect();
+        Ok(Implementations { multicast, unable, each })
+    }
+
+    /// The library's barrier between iterations, where the tool has one and the library a way to do it.
+    pub fn barrier(&self, tool: &str, mpi: &Mpi, target: &Target) -> Option<(Call, Algorithm)> {
+        let barrier = Plan::new(Kind::Barrier, Vec::new(), false);
+        let algorithm = self.separate.then(|| barrier.choose(tool, 0, mpi, target).ok()).flatten()?;
+        Some((barrier.call(0, target), algorithm))
     }
 
     /// The algorithm for `size`: what was asked for, else what the library takes.

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use fabriscope_collectives::{Algorithm, Call, Kind};
+use fabriscope_collectives::{Algorithm, Call};
 use fabriscope_mpi::{Buffer, Packing};
 use fabriscope_platform::Target;
 use fabriscope_tool::{Rows, ToolOutput, UsageError, mpi_for};
@@ -68,8 +68,7 @@ impl Stepwise {
         if plan.offloaded(tool, mpi, target)?.is_some() {
             return Ok(Err("workers on adapters".to_owned()));
         }
-        let each = plan.ways(tool, plan.sizes.iter().copied(), mpi, target)?.each;
-        let ways: Vec<(Call, Implementation)> = plan.sizes.iter().zip(each).map(|(size, way)| (plan.call(*size, target), way)).collect();
+        let ways = plan.choices(tool, mpi, target)?.each;
         if plan.validate {
             contents::check(tool, &ways)?;
         }
@@ -82,13 +81,10 @@ impl Stepwise {
             let iterations = plan.iterations(way, call);
             rows.push(StepwiseRow { call: *call, algorithm: algorithm.clone(), warm_up: plan.warm_up(iterations), iterations });
         }
-        let barrier = Plan::new(Kind::Barrier, Vec::new(), false);
-        let between = match plan.separate {
-            false => Between::Nothing,
-            true => match barrier.choose(tool, 0, mpi, target) {
-                Ok(algorithm) => Between::Barrier(barrier.call(0, target), algorithm),
-                Err(_) => Between::Meeting,
-            },
+        let between = match plan.barrier(tool, mpi, target) {
+            _ if !plan.separate => Between::Nothing,
+            Some((call, algorithm)) => Between::Barrier(call, algorithm),
+            None => Between::Meeting,
         };
         let listened = Rows::default();
         Ok(Ok(Stepwise { rows, between, packing: Packing::from(mpi), plan, ways, report: Arc::new(report), listened }))

@@ -8,8 +8,7 @@
 //!
 //! Iterations repeat exactly once the first few are over: those beyond are counted, not simulated. A message of very many steps is
 //! run at two lengths with the same chunks, and what a byte more takes gives the rest. A long message whose ranks move the same in place as
-//! out of place is measured once; `steady.rs` has what large jobs do, `fewer.rs` those
-//! of many nodes.
+//! out of place is measured once; `steady.rs` has what large jobs do, `fewer.rs` those of many nodes.
 
 mod fewer;
 mod operation;
