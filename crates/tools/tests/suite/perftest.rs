@@ -1,7 +1,8 @@
 //! perftest from the command line to the table, on simulated clusters.
 
 use crate::machine;
-use machine::{column, ri2, run, run_on};
+use fabriscope_platform::Target;
+use machine::{column, parts, ri2, run, run_for, run_on, target};
 
 #[test]
 fn every_program_fills_its_table() {
@@ -88,6 +89,27 @@ fn a_duration_measures_what_iterations_measure() {
     }
     let latency = |length| column(&run(&format!("ib_write_lat {length}")), "latency")[0].1;
     assert!((latency("-n 100") / latency("-D 1") - 1.0).abs() < 0.02);
+}
+
+/// The figures of all iterations, with fewer packets; where receives are posted and both ways none is left out.
+#[test]
+fn what_repeats_is_counted() {
+    let parts = parts("ri2");
+    let counted = Target { every_iteration: false, ..target(&parts) };
+    for (line, metric, fewer) in [
+        ("ib_write_lat -s 65536 -n 100", "latency", 10),
+        ("ib_read_lat -s 16384 -n 100", "latency", 10),
+        ("ib_write_bw -s 1048576 -n 1000", "bandwidth", 2),
+        ("ib_read_bw -s 262144 -n 1200 -q 2", "bandwidth", 2),
+        ("ib_write_bw -s 262144 -n 300 -b", "bandwidth", 1),
+        ("ib_send_lat -s 65536 -n 50", "latency", 1),
+    ] {
+        let ((all, long), (some, short)) = (run_on(&parts, line), run_for(&counted, &parts, line));
+        assert!(short.stats.packets * fewer <= long.stats.packets, "{line}: {} of {}", short.stats.packets, long.stats.packets);
+        assert!(fewer > 1 || some.text == all.text, "{line}");
+        let (all, some) = (column(&all, metric)[0].1, column(&some, metric)[0].1);
+        assert!((some / all - 1.0).abs() < 0.001, "{line}: {some} and {all}");
+    }
 }
 
 #[test]

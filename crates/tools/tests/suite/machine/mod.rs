@@ -26,9 +26,14 @@ pub fn target(parts: &ResolvedCluster) -> Target {
 }
 
 pub fn run_on(parts: &ResolvedCluster, line: &str) -> (ToolOutput, Run) {
+    run_for(&target(parts), parts, line)
+}
+
+/// The same as the tool sees `target`.
+pub fn run_for(target: &Target, parts: &ResolvedCluster, line: &str) -> (ToolOutput, Run) {
     let mut words = line.split_whitespace().map(str::to_owned);
     let tool = Tool::by_name(&words.next().unwrap()).unwrap();
-    let prepared = tool.prepare(&words.collect::<Vec<_>>(), &target(parts)).unwrap_or_else(|error| panic!("{line}: {error}"));
+    let prepared = tool.prepare(&words.collect::<Vec<_>>(), target).unwrap_or_else(|error| panic!("{line}: {error}"));
     let cluster = Cluster::new(parts.clone()).unwrap();
     let nodes = (0..prepared.mains.len() as u32).map(|rank| prepared.placing.seat(rank).0).collect();
     let run = PacketEngine.run(&cluster, Job::programs(nodes, prepared.mains), &RunOptions::default(), 1);
