@@ -46,7 +46,6 @@ one() {
 export -f one
 
 examples | of_all_readers | xargs -P "$(nproc)" -d '\n' -I{} bash -c 'one "$1"' _ {}
-sort -rn "$scratch/times" >"$list"
-sort -rn "$scratch/times" | awk '$1 > 10 {sub(/^[^ ]+ /, ""); print "more than ten seconds: " $0}'
+sort -rn "$scratch/times" | tee "$list" | awk '$1 > 10 {sub(/^[^ ]+ /, ""); print "more than ten seconds: " $0}'
 echo "$(wc -l <"$scratch/times") examples of help pages ran"
 [[ ! -e $scratch/failed ]]

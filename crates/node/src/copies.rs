@@ -215,11 +215,6 @@ impl Copies {
         self.ended.get(&id).copied()
     }
 
-    /// When a copy ends if no other begins before.
-    pub fn end_of(&self, id: CopyId) -> Option<Time> {
-        self.first_end(&[id])
-    }
-
     /// When the first of these copies ends if no other begins before.
     pub fn first_end(&self, ids: &[CopyId]) -> Option<Time> {
         let mut open = ids.to_vec();

@@ -255,9 +255,7 @@ impl Devices {
 
     /// When a copy ends, as far as is known at `now`: later if others begin meanwhile.
     pub fn end(&self, now: Time, id: CopyId) -> Option<Time> {
-        let mut copies = self.copies();
-        copies.advance(now);
-        copies.end_of(id)
+        self.first_end(now, &[id])
     }
 
     /// Those of these copies that have ended at `now`, and when.

@@ -37,7 +37,7 @@ fn enough(bytes: Bytes) -> usize {
 
 /// Iterations in a row that have to be alike, of those that are long and of others. Basis: assumed; of a window of 64 messages of 1 MiB one
 /// was never seen alike before one that was not.
-const ALIKE: usize = 6;
+pub(crate) const ALIKE: usize = 6;
 const ALIKE_OF_LONG: usize = 2;
 /// What is long: a window of 64 messages of 1 MiB.
 pub(crate) const LONG: Bytes = Bytes(64 << 20);
@@ -47,12 +47,12 @@ const APART: u64 = 2_000;
 const SHORT: u32 = 8192;
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    const SOME: Bytes = Bytes(4 << 20);
+    pub(crate) const SOME: Bytes = Bytes(4 << 20);
 
-    fn spans(all: &[u64]) -> Vec<Span> {
+    pub(crate) fn spans(all: &[u64]) -> Vec<Span> {
         all.iter().map(|span| Span::from_ps(*span)).collect()
     }
 

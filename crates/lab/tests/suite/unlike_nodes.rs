@@ -26,7 +26,7 @@ const STORAGE: (&str, &str) = ("storage", "{ cpu = \"epyc-7742\", sockets = 2, n
 
 fn launch(parts: &ResolvedCluster, tool: Tool, options: &[&str], shape: (Option<u32>, Option<u32>)) -> Result<ToolOutput, LaunchError> {
     let options: Vec<String> = options.iter().map(|word| (*word).to_owned()).collect();
-    let launch = Launch { layout: Some(layout_of(tool, parts, shape.0, shape.1)), seed: 1, ..Launch::new(tool, &options, parts) };
+    let launch = Launch { layout: Some(layout_of(tool, parts, shape.0, shape.1)), ..Launch::new(tool, &options, parts) };
     launch.run().map(|(printed, _)| printed)
 }
 

@@ -60,12 +60,7 @@ impl Periodic {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const SOME: Bytes = Bytes(4 << 20);
-
-    fn spans(all: &[u64]) -> Vec<Span> {
-        all.iter().map(|span| Span::from_ps(*span)).collect()
-    }
+    use crate::repeats::tests::{SOME, spans};
 
     /// One pair ends an iteration behind its sixth, the other had been through seven by then: both end with the eighth.
     #[test]

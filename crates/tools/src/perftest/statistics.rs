@@ -171,8 +171,8 @@ fn peak_rate(size: u32, stamps: &Stamps, list: usize) -> f64 {
     if shortest.is_finite() { f64::from(size) / shortest } else { 0.0 }
 }
 
-/// Posts that are looked at: those of as many exchanges as may have to be alike, and more.
-const LOOKED_AT: usize = 16;
+/// Posts that are looked at: those of the exchanges that have to be alike, and of the last.
+const LOOKED_AT: usize = repeats::ALIKE + 2;
 /// Samples left out at the long end (basis: the tool).
 const TAIL: usize = 2;
 
