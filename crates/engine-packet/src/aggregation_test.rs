@@ -1,13 +1,11 @@
 //! Reductions in switches on the engine: sums at every rank, the closed form of an idle fabric, streams, what runs out, what is dead.
 
-use std::cell::RefCell;
-use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use fabriscope_catalog::Catalog;
 use fabriscope_engine::{Cluster, EngineError, Run};
 use fabriscope_node::aggregation::{Group, GroupError, Member, Region, Rules};
-use fabriscope_node::{Main, Process, ProgramError};
+use fabriscope_node::{Main, Process, ProgramError, Record};
 use fabriscope_switch::Channel;
 use fabriscope_units::Remedy;
 use fabriscope_units::{Bytes, Span, Time};
@@ -49,7 +47,7 @@ struct Plan {
 }
 
 /// When each operation began and ended, by rank; or why there was no group.
-type Log = Rc<RefCell<Vec<Result<Vec<(Time, Time)>, Denied>>>>;
+type Log = Record<Vec<Result<Vec<(Time, Time)>, Denied>>>;
 
 fn told(error: &GroupError) -> ProgramError {
     ProgramError(error.in_full())
@@ -75,7 +73,7 @@ fn program(plan: Plan, ram: Option<Ram>, log: Log) -> Main {
             let mut group = match joined {
                 Ok(group) => group,
                 Err(denied) => {
-                    log.borrow_mut()[process.rank() as usize] = Err(denied);
+                    log.lock()[process.rank() as usize] = Err(denied);
                     return Ok(());
                 }
             };
@@ -86,7 +84,7 @@ fn program(plan: Plan, ram: Option<Ram>, log: Log) -> Main {
                 let at = |addr| Region { addr, lkey: mr.lkey };
                 let reduction = group.post(task, at(0), at(RESULT), bytes).map_err(|error| told(&error))?;
                 group.wait(reduction).await.map_err(|error| told(&error))?;
-                if let Ok(times) = &mut log.borrow_mut()[process.rank() as usize] {
+                if let Ok(times) = &mut log.lock()[process.rank() as usize] {
                     times.push((begun, process.now()));
                 }
             }
@@ -120,13 +118,13 @@ fn plan(cluster: &Cluster, nodes: impl IntoIterator<Item = u32>, work: &[(Task, 
 
 /// What each rank noted, its memory, and the run; credits must be back at its end.
 fn run(engine: &Scenario, cluster: &Cluster, plan: &Plan, memory: bool) -> (Log, Vec<Ram>, Result<Run, EngineError>) {
-    let log: Log = Rc::new(RefCell::new(vec![Ok(Vec::new()); plan.nodes.len()]));
+    let log: Log = Record::new(vec![Ok(Vec::new()); plan.nodes.len()]);
     let ram = |rank: u32| Ram(Arc::new(Mutex::new((0..8 << 20).map(|at| if at < RESULT { byte(rank, at) } else { 0xEE }).collect())));
     let rams: Vec<Ram> = if memory { (0..plan.nodes.len() as u32).map(ram).collect() } else { Vec::new() };
-    let mains = (0..plan.nodes.len()).map(|rank| program(plan.clone(), rams.get(rank).cloned(), Rc::clone(&log))).collect();
+    let mains = (0..plan.nodes.len()).map(|rank| program(plan.clone(), rams.get(rank).cloned(), log.clone())).collect();
     let mut world = setup::world(engine, cluster, 1).expect("a world");
     let before: Vec<i64> = world.links.lanes.iter().map(Channel::settled).collect();
-    let mut programs = Programs::new(&world, cluster, plan.nodes.clone(), mains).expect("programs");
+    let mut programs = Programs::new(&world, cluster, &plan.nodes, mains).expect("programs");
     programs.begin(&mut world);
     let ended = world.run(&mut programs).and_then(|()| programs.check(&world));
     if let Err(error) = ended {
@@ -141,7 +139,7 @@ fn run(engine: &Scenario, cluster: &Cluster, plan: &Plan, memory: bool) -> (Log,
 
 /// The longest of the ranks, for each operation.
 fn times(log: &Log) -> Vec<Span> {
-    let log = log.borrow();
+    let log = log.lock();
     let of = |rank: &Result<Vec<(Time, Time)>, Denied>| rank.clone().expect("a group");
     let ranks: Vec<Vec<(Time, Time)>> = log.iter().map(of).collect();
     let longest = |at: usize| ranks.iter().map(|times| times[at].1.since(times[at].0)).max().unwrap_or_default();
@@ -173,7 +171,7 @@ fn sums_are_right_at_every_rank() {
         let plan = plan(&cluster, nodes, &[(SUM, bytes)]);
         let (log, rams, run) = run(&Scenario::default(), &cluster, &plan, true);
         run.unwrap_or_else(|error| panic!("{topology} {layer} {bytes}: {error}"));
-        assert!(log.borrow().iter().all(Result::is_ok));
+        assert!(log.lock().iter().all(Result::is_ok));
         let memories: Vec<Vec<u8>> = rams.iter().map(|ram| ram.0.lock().unwrap().clone()).collect();
         for at in (0..bytes as usize).step_by(4) {
             let wanted = memories.iter().map(|memory| word(memory, at)).fold(0, u32::wrapping_add);
@@ -266,7 +264,7 @@ fn what_there_is_not_is_refused() {
         let plan = Plan { work: vec![(SUM, 8)], rules, job: 7, nodes: vec![0, 1, 90], from: Time::ZERO };
         let (log, _, run) = run(&Scenario::default(), cluster, &plan, false);
         run.expect("it ends");
-        let log = log.borrow();
+        let log = log.lock();
         assert!(log.iter().all(|rank| rank.as_ref().err() == log[0].as_ref().err()), "all get the same answer");
         log[0].clone().err()
     };
@@ -285,10 +283,10 @@ fn what_there_is_not_is_refused() {
 #[test]
 fn contributions_that_do_not_fit_are_errors() {
     let cluster = able(LEAF, 8, "infiniband");
-    let log: Log = Rc::new(RefCell::new(vec![Ok(Vec::new()); 2]));
-    let mains = (0..2).map(|rank| program(plan(&cluster, 0..2, &[(SUM, 8 + 8 * rank)]), None, Rc::clone(&log))).collect();
+    let log: Log = Record::new(vec![Ok(Vec::new()); 2]);
+    let mains = (0..2).map(|rank| program(plan(&cluster, 0..2, &[(SUM, 8 + 8 * rank)]), None, log.clone())).collect();
     let mut world = setup::world(&Scenario::default(), &cluster, 1).expect("a world");
-    let mut programs = Programs::new(&world, &cluster, vec![0, 1], mains).expect("programs");
+    let mut programs = Programs::new(&world, &cluster, &[0, 1], mains).expect("programs");
     programs.begin(&mut world);
     let error = world.run(&mut programs).expect_err("lengths differ").to_string();
     assert!(error.contains("same operation, type, length and root"), "{error}");
@@ -298,11 +296,11 @@ fn contributions_that_do_not_fit_are_errors() {
 #[test]
 fn a_member_that_stays_away_is_named() {
     let cluster = able(TREE, 128, "infiniband");
-    let log: Log = Rc::new(RefCell::new(vec![Ok(Vec::new()); 3]));
+    let log: Log = Record::new(vec![Ok(Vec::new()); 3]);
     let work = |rank: u32| if rank == 2 { Vec::new() } else { vec![(SUM, 8)] };
-    let mains = (0..3).map(|rank| program(plan(&cluster, [0, 1, 90], &work(rank)), None, Rc::clone(&log))).collect();
+    let mains = (0..3).map(|rank| program(plan(&cluster, [0, 1, 90], &work(rank)), None, log.clone())).collect();
     let mut world = setup::world(&Scenario::default(), &cluster, 1).expect("a world");
-    let mut programs = Programs::new(&world, &cluster, vec![0, 1, 90], mains).expect("programs");
+    let mut programs = Programs::new(&world, &cluster, &[0, 1, 90], mains).expect("programs");
     programs.begin(&mut world);
     world.run(&mut programs).expect("it stops");
     let error = programs.check(&world).expect_err("it cannot end").to_string();
@@ -341,7 +339,7 @@ fn trees_leave_out_what_is_dead() {
         let (cluster, engine) = breaking(&fault);
         let (log, rams, run) = run(&engine, &cluster, &plan(&cluster, 0..16, &[(SUM, 64)]), true);
         let run = run.expect("it ends");
-        assert!(log.borrow().iter().all(Result::is_ok));
+        assert!(log.lock().iter().all(Result::is_ok));
         assert_eq!(run.breakage.expect("there were faults").failed, 0);
         let memories: Vec<Vec<u8>> = rams.iter().map(|ram| ram.0.lock().unwrap().clone()).collect();
         let sum = memories.iter().map(|memory| word(memory, 0)).fold(0, u32::wrapping_add);
@@ -351,7 +349,7 @@ fn trees_leave_out_what_is_dead() {
     let all: Vec<String> = (0..4).map(death).collect();
     let (cluster, engine) = breaking(&all.join("\n"));
     let (log, _, _) = run(&engine, &cluster, &plan(&cluster, 0..16, &[(SUM, 64)]), false);
-    assert!(log.borrow().iter().all(|rank| *rank == Err(Denied::Apart)));
+    assert!(log.lock().iter().all(|rank| *rank == Err(Denied::Apart)));
 }
 
 /// A root that dies later never answers: the message says who waits for whom. A leaf that dies is noticed by its adapters.
@@ -376,6 +374,6 @@ fn contributions_that_are_lost_come_again() {
     let (cluster, engine) = breaking("[[fault]]\nat = \"0 us\"\nkind.loss = { share = 0.02, link = \"node 3 -> leaf 0\" }");
     let (log, _, run) = run(&engine, &cluster, &plan(&cluster, 0..16, &[(SUM, 100_000); 6]), false);
     let breakage = run.expect("it ends").breakage.expect("there were faults");
-    assert!(log.borrow().iter().all(|rank| rank.as_ref().is_ok_and(|times| times.len() == 6)));
+    assert!(log.lock().iter().all(|rank| rank.as_ref().is_ok_and(|times| times.len() == 6)));
     assert!(breakage.faults[0].packets_lost > 0 && breakage.repeated > 0, "{breakage:?}");
 }

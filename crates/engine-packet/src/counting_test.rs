@@ -1,13 +1,11 @@
 //! Counters against the counts of the run, against laws of conservation, and against closed forms.
 
-use std::cell::RefCell;
 use std::pin::Pin;
-use std::rc::Rc;
 
 use fabriscope_catalog::{Catalog, FlowControl};
 use fabriscope_engine::{Cluster, Counter, CounterPlace, Counters, Run};
 use fabriscope_fabric::EndpointId;
-use fabriscope_node::{Main, Process, ProgramError};
+use fabriscope_node::{Main, Process, ProgramError, Record};
 use fabriscope_schedule::{Builder, Schedule};
 use fabriscope_units::{Bytes, Span};
 use fabriscope_verbs::{Access, CqId, Lid, Mr, Mtu, Peer, QpInit, QpNum, QpType, RecvWr, Remote, Rkey, SendWr, Sge, WcStatus};
@@ -282,18 +280,18 @@ fn drops_and_trims_are_counted_where_they_happen() {
 }
 
 /// Where each rank writes what the other must know.
-type Board = Rc<RefCell<[Option<(Lid, QpNum, Rkey)>; 2]>>;
+type Board = Record<[Option<(Lid, QpNum, Rkey)>; 2]>;
 
 /// Two ranks on two nodes, connected; `act` says what each does with its queue pair.
 fn pair<F>(act: F) -> Run
 where
-    F: Fn(Process, CqId, QpNum, Mr, Rkey) -> Pin<Box<dyn Future<Output = Result<(), ProgramError>>>> + Clone + 'static,
+    F: Fn(Process, CqId, QpNum, Mr, Rkey) -> Pin<Box<dyn Future<Output = Result<(), ProgramError>>>> + Clone + Send + 'static,
 {
     let catalog = Catalog::embedded().expect("the catalogue is sound");
     let cluster = Cluster::new(catalog.target("lab-16:2").expect("its parts are there")).expect("it can be wired");
-    let board: Board = Rc::default();
+    let board: Board = Record::default();
     let main = |_| -> Main {
-        let (board, act) = (Rc::clone(&board), act.clone());
+        let (board, act) = (board.clone(), act.clone());
         Box::new(move |process: Process| {
             Box::pin(async move {
                 let me = process.rank() as usize;
@@ -303,9 +301,9 @@ where
                     let mr = nic.reg_mr(pd, 0, Bytes(1 << 16), Access::ALL).expect("an MR");
                     (cq, nic.create_qp(&QpInit::new(pd, QpType::Rc, cq)).expect("a QP"), mr)
                 });
-                board.borrow_mut()[me] = Some((process.lid(0), qp, mr.rkey));
+                board.lock()[me] = Some((process.lid(0), qp, mr.rkey));
                 process.barrier().await;
-                let (lid, peer, rkey) = board.borrow()[1 - me].expect("both wrote their line");
+                let (lid, peer, rkey) = board.lock()[1 - me].expect("both wrote their line");
                 process.nic(0, |nic| nic.connect(qp, &Peer { lid, qp: peer, sl: 0, mtu: Mtu::B4096 }, Access::ALL)).expect("connected");
                 process.barrier().await;
                 act(process, cq, qp, mr, rkey).await

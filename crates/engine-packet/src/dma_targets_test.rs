@@ -1,13 +1,11 @@
 //! Programs whose buffers lie in the memory of GPUs: rates and latencies by closed forms, and the trace that names the memory.
 
-use std::cell::{Cell, RefCell};
-use std::rc::Rc;
 use std::sync::Arc;
 
 use fabriscope_catalog::Catalog;
 use fabriscope_engine::{Cluster, Inside, MessageTrace, Run, Stage, timing};
 use fabriscope_machine::{Link, LinkKind, Machine, PeerLimits, Vertex, VertexKind};
-use fabriscope_node::{CopyEngines, DeviceCosts, Main, Memory, Process, ProgramError, Reach};
+use fabriscope_node::{CopyEngines, DeviceCosts, Main, Memory, Process, ProgramError, Reach, Record};
 use fabriscope_units::Remedy;
 use fabriscope_units::{Bytes, Rate, Span, Time};
 use fabriscope_verbs::{Access, Lid, MemoryId, Mr, Mtu, Peer, QpCap, QpInit, QpNum, QpType, Remote, SendWr, Sge};
@@ -66,7 +64,7 @@ struct Transfer {
 }
 
 /// What both ends of each transfer put up for the other.
-type Board = Rc<RefCell<Vec<Option<(Mr, QpNum)>>>>;
+type Board = Record<Vec<Option<(Mr, QpNum)>>>;
 
 /// Everything of one size; returns when each transfer took place and the run.
 fn run(transfers: &[Transfer], messages: u64, size: u32, traced: bool) -> (Vec<(Time, Time)>, Run) {
@@ -76,8 +74,8 @@ fn run(transfers: &[Transfer], messages: u64, size: u32, traced: bool) -> (Vec<(
 /// The same while something else happens on node 0, which waits for two barriers first.
 fn run_beside(transfers: &[Transfer], messages: u64, size: u32, traced: bool, beside: Option<Main>) -> (Vec<(Time, Time)>, Run) {
     let cluster = nodes(2);
-    let board: Board = Rc::new(RefCell::new(vec![None; transfers.len() * 2]));
-    let spans = Rc::new(RefCell::new(vec![(Time::ZERO, Time::ZERO); transfers.len()]));
+    let board: Board = Record::new(vec![None; transfers.len() * 2]);
+    let spans = Record::new(vec![(Time::ZERO, Time::ZERO); transfers.len()]);
     let main = |index: usize, side: usize| -> Main {
         let (t, board, spans) = (transfers[index], board.clone(), spans.clone());
         Box::new(move |process| Box::pin(end(process, t, (index, side), board, spans, messages, size, traced)))
@@ -86,7 +84,7 @@ fn run_beside(transfers: &[Transfer], messages: u64, size: u32, traced: bool, be
     let mains = (0..transfers.len() * 2).map(|rank| main(rank / 2, rank % 2)).chain(beside).collect();
     let job = (nodes, mains);
     let run = Scenario::default().execute(&cluster, job, 1).expect("it ends");
-    let spans = spans.borrow().clone();
+    let spans = spans.lock().clone();
     (spans, run)
 }
 
@@ -96,7 +94,7 @@ async fn end(
     t: Transfer,
     (index, side): (usize, usize),
     board: Board,
-    spans: Rc<RefCell<Vec<(Time, Time)>>>,
+    spans: Record<Vec<(Time, Time)>>,
     messages: u64,
     size: u32,
     traced: bool,
@@ -110,9 +108,9 @@ async fn end(
         let qp = nic.create_qp(&QpInit { cap, ..QpInit::new(pd, QpType::Rc, cq) }).expect("it is sound");
         (mr, cq, qp)
     });
-    board.borrow_mut()[index * 2 + side] = Some((mr, qp));
+    board.lock()[index * 2 + side] = Some((mr, qp));
     process.barrier().await;
-    let (far, peer) = board.borrow()[index * 2 + 1 - side].expect("both have put theirs up");
+    let (far, peer) = board.lock()[index * 2 + 1 - side].expect("both have put theirs up");
     let lid = Lid((1 - side as u32) * 2 + t.nic as u32);
     let peer = Peer { lid, qp: peer, sl: 0, mtu: Mtu::B4096 };
     process.nic(t.nic, |nic| nic.connect(qp, &peer, Access::ALL)).expect("it connects");
@@ -131,7 +129,7 @@ async fn end(
     while done < messages {
         done += process.wait_cq(t.nic, cq, 4096).await.len() as u64;
     }
-    spans.borrow_mut()[index] = (begun, process.now());
+    spans.lock()[index] = (begun, process.now());
     Ok(())
 }
 
@@ -190,7 +188,7 @@ fn two_adapters_share_the_link_of_a_gpu() {
 fn copies_and_adapters_share_a_link() {
     let (messages, bytes) = (24, Bytes(12 << 20));
     let both = |from: MemoryId, copied: (Memory, Memory)| {
-        let took = Rc::new(Cell::new(Span::ZERO));
+        let took = Record::new(Span::ZERO);
         let copying = took.clone();
         let copy: Main = Box::new(move |process: Process| {
             Box::pin(async move {
@@ -198,12 +196,12 @@ fn copies_and_adapters_share_a_link() {
                 process.barrier().await;
                 let begun = process.now();
                 process.memcpy(copied.0, copied.1, bytes).await?;
-                copying.set(process.now() - begun);
+                *copying.lock() = process.now() - begun;
                 Ok(())
             })
         });
         let (spans, _) = run_beside(&[write(0, from, MemoryId::HOST)], messages, SIZE, false, Some(copy));
-        (took.get(), spans[0].1 - spans[0].0)
+        (took.take(), spans[0].1 - spans[0].0)
     };
     let near = |span: Span, expected: Span| {
         assert!((span.as_us_f64() / expected.as_us_f64() - 1.0).abs() < 0.02, "{span} instead of {expected}");

@@ -36,7 +36,7 @@ pub(crate) enum EventKind {
     /// A link changes its pace.
     Fault { change: u32 },
     /// A program goes on.
-    Wake { rank: u32 },
+    Wake { slot: u32 },
     /// An operation of a schedule ended.
     Done { rank: u32, op: u32 },
     /// The context that an arrived packet needs is in the NIC.
@@ -135,8 +135,8 @@ impl Event {
     pub fn fault(change: u32) -> Event {
         Event::new(FAULT, change, 0, 0)
     }
-    pub fn wake(rank: u32) -> Event {
-        Event::new(WAKE, rank, 0, 0)
+    pub fn wake(slot: u32) -> Event {
+        Event::new(WAKE, slot, 0, 0)
     }
     pub fn done(rank: u32, op: u32) -> Event {
         Event::new(DONE, rank, u64::from(op), 0)
@@ -191,7 +191,7 @@ impl Event {
             DOORBELL => EventKind::Doorbell { host: place, doorbell: self.first as u32 },
             WORK => EventKind::Work { host: place, qp: QpNum(self.first as u32), through: WqeIndex(self.second) },
             TIMER => EventKind::Timer { host: place },
-            WAKE => EventKind::Wake { rank: place },
+            WAKE => EventKind::Wake { slot: place },
             ARRIVE_AT_GROUP => EventKind::Copies { lane: place, packed: self.packed() },
             LOOPED => EventKind::Looped { host: place, packed: self.packed() },
             MANAGE => EventKind::Manage { plan: self.first as u32 },

@@ -1,11 +1,8 @@
 //! Programs on the engine: service levels that share a link by weight, and one that stays quick beside bulk traffic.
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
 use fabriscope_catalog::{Catalog, Qos, VlArb, VlQos};
 use fabriscope_engine::Cluster;
-use fabriscope_node::{Main, Process, ProgramError};
+use fabriscope_node::{Main, Process, ProgramError, Record};
 use fabriscope_units::{Bytes, Span};
 use fabriscope_verbs::{Access, Mtu, Peer, QpInit, QpNum, QpType, Remote, Rkey, SendWr, Sge};
 
@@ -13,13 +10,13 @@ use crate::Scenario;
 
 const SIZE: u32 = 1 << 20;
 
-type Board = Rc<RefCell<Vec<Option<(fabriscope_verbs::Lid, QpNum, Rkey)>>>>;
+type Board = Record<Vec<Option<(fabriscope_verbs::Lid, QpNum, Rkey)>>>;
 
 /// What a writer does: service level, size, writes outstanding, writes in all.
 type Load = (u8, u32, u64, u64);
 
 /// The first half of the ranks write, each to its partner in the second half, and note when each write was done.
-fn writer(board: Board, (sl, size, depth, count): Load, done: Rc<RefCell<Vec<u64>>>) -> Main {
+fn writer(board: Board, (sl, size, depth, count): Load, done: Record<Vec<u64>>) -> Main {
     Box::new(move |process: Process| {
         Box::pin(async move {
             let (me, half) = (process.rank() as usize, process.ranks() as usize / 2);
@@ -31,9 +28,9 @@ fn writer(board: Board, (sl, size, depth, count): Load, done: Rc<RefCell<Vec<u64
                 let mr = nic.reg_mr(pd, 0, Bytes(u64::from(SIZE)), Access::ALL).expect("an MR");
                 (cq, nic.create_qp(&QpInit::new(pd, QpType::Rc, cq)).expect("a QP"), mr)
             });
-            board.borrow_mut()[me] = Some((lid, qp, mr.rkey));
+            board.lock()[me] = Some((lid, qp, mr.rkey));
             process.barrier().await;
-            let (peer_lid, peer_qp, rkey) = board.borrow()[peer].expect("all ranks wrote their line");
+            let (peer_lid, peer_qp, rkey) = board.lock()[peer].expect("all ranks wrote their line");
             process
                 .nic(0, |nic| nic.connect(qp, &Peer { lid: peer_lid, qp: peer_qp, sl, mtu: Mtu::B4096 }, Access::ALL))
                 .expect("connected");
@@ -49,7 +46,7 @@ fn writer(board: Board, (sl, size, depth, count): Load, done: Rc<RefCell<Vec<u64
                 }
                 for _ in process.wait_cq(0, cq, 16).await {
                     finished += 1;
-                    done.borrow_mut().push(process.now().as_ps());
+                    done.lock().push(process.now().as_ps());
                 }
             }
             Ok(())
@@ -64,9 +61,9 @@ fn run(lanes: Option<VlQos>, loads: &[Load]) -> Vec<Vec<u64>> {
     let mut parts = catalog.target(&format!("lab-16:{}", writers + 1)).expect("its parts are there");
     parts.qos = lanes.map(Qos::InfiniBand);
     let cluster = Cluster::new(parts).expect("it can be wired");
-    let board: Board = Rc::new(RefCell::new(vec![None; 2 * writers]));
-    let done: Vec<Rc<RefCell<Vec<u64>>>> = (0..2 * writers).map(|_| Rc::default()).collect();
-    let main = |rank: usize| writer(Rc::clone(&board), loads[rank % writers], Rc::clone(&done[rank]));
+    let board: Board = Record::new(vec![None; 2 * writers]);
+    let done: Vec<Record<Vec<u64>>> = (0..2 * writers).map(|_| Record::default()).collect();
+    let main = |rank: usize| writer(board.clone(), loads[rank % writers], done[rank].clone());
     let nodes = (0..2 * writers).map(|rank| rank.min(writers) as u32).collect();
     let job = (nodes, (0..2 * writers).map(main).collect());
     Scenario::default().execute(&cluster, job, 1).expect("it ends");

@@ -58,6 +58,10 @@ pub(crate) const RESERVED: Worth = Worth { hosts: 256, two: 128 };
 pub(crate) const ARBITRATED: Worth = Worth { hosts: 256, two: 512 };
 /// Where there is more to tell than credits. The tests of this crate divide small fabrics.
 pub(crate) const GUARDED: Worth = if cfg!(test) { ARBITRATED } else { Worth { hosts: 512, two: 2048 } };
+/// Ranks with programs in a part, and as how many of them each adapter of their nodes counts at least: nodes of accelerators have few
+/// ranks and many adapters. Basis: measured (docs/performance.md).
+pub(crate) const RANKS_OF_A_PART: u64 = if cfg!(test) { 4 } else { 128 };
+pub(crate) const RANKS_OF_AN_ADAPTER: u64 = if cfg!(test) { 1 } else { 4 };
 /// Parts that there are at most.
 const PARTS: u32 = 16;
 
@@ -72,10 +76,16 @@ impl Layout {
     ///
     /// Of `together` hosts that follow each other, all are in one part.
     pub fn divided(graph: &Graph, vls: u32, together: u32, worth: Worth) -> Layout {
-        let mut layout = Layout::whole(graph, vls);
         let hosts = graph.endpoint_count();
         let parts = if hosts < worth.two { 1 } else { (hosts / worth.hosts).clamp(2, PARTS) };
-        let first_host = host_ranges(graph, parts, together);
+        Layout::in_parts(graph, vls, (together, parts), Borders::Switches, u64::from)
+    }
+
+    /// Divided into so many parts, or as many of them as its wiring allows with such borders; `before` a host there is so much load, which
+    /// all parts share.
+    pub fn in_parts(graph: &Graph, vls: u32, (together, parts): (u32, u32), borders: Borders, before: impl Fn(u32) -> u64) -> Layout {
+        let mut layout = Layout::whole(graph, vls);
+        let first_host = host_ranges(graph, parts.min(PARTS), (together, borders), before);
         if first_host.len() < 3 || u64::from(graph.link_count()) * u64::from(vls) >= 1 << PLACE_BITS {
             return layout;
         }
@@ -103,11 +113,21 @@ impl Layout {
         let after = self.first_host.partition_point(|first| *first <= host) as u32;
         (1..=self.parts()).contains(&after).then(|| after - 1)
     }
-    /// The shortest delay of all links from one part to another.
-    pub fn shortest_crossing(&self, graph: &Graph) -> Span {
-        let crosses = |link: &u32| self.slots.of(*link * self.vls).0 != self.part_of_end(LinkId(*link));
-        let delays = (0..graph.link_count()).filter(crosses).map(|link| graph.links()[link as usize].delay);
-        delays.min().unwrap_or(Span::MAX / 2)
+    /// The shortest delays of all links from one part to another: those of hosts, and those between switches.
+    pub fn shortest_crossings(&self, graph: &Graph) -> (Span, Span) {
+        let (mut hosts, mut switches) = (Span::MAX / 2, Span::MAX / 2);
+        for (number, link) in (0..).zip(graph.links()) {
+            if self.slots.of(number * self.vls).0 != self.part_of_end(LinkId(number)) {
+                let shortest = if link.from.0.min(link.to.0) < graph.endpoint_count() { &mut hosts } else { &mut switches };
+                *shortest = link.delay.min(*shortest);
+            }
+        }
+        (hosts, switches)
+    }
+    /// Whether parts have time to run apart: no link without delay leads from one to another.
+    pub fn has_windows(&self, graph: &Graph) -> bool {
+        let (hosts, switches) = self.shortest_crossings(graph);
+        hosts.min(switches) > Span::ZERO
     }
     /// The part that the vertex at the end of a link belongs to: the one that owns the way back.
     pub fn part_of_end(&self, link: LinkId) -> u32 {
@@ -115,12 +135,21 @@ impl Layout {
     }
 }
 
-/// Contiguous ranges of hosts of about equal size; no switch has hosts of two ranges, and no `together` hosts have.
-fn host_ranges(graph: &Graph, parts: u32, together: u32) -> Vec<u32> {
+/// Where parts end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Borders {
+    /// Between the hosts of two switches.
+    Switches,
+    /// Between any two hosts: a switch is in one part, and some of its hosts in others. Windows are shorter.
+    Hosts,
+}
+
+/// Contiguous ranges of hosts with about equal loads and such borders; no `together` hosts are in two of them.
+fn host_ranges(graph: &Graph, parts: u32, (together, borders): (u32, Borders), before: impl Fn(u32) -> u64) -> Vec<u32> {
     let hosts = graph.endpoint_count();
     // The first and last host of each switch: a border inside would cut it.
     let mut inside = vec![false; hosts as usize + 1];
-    for switch in graph.switches() {
+    for switch in graph.switches().filter(|_| borders == Borders::Switches) {
         let below = graph.outputs(switch).filter_map(|(_, link)| match graph.node(graph.link(link).to) {
             Node::Endpoint(endpoint) => Some(endpoint.0),
             Node::Switch(_) => None,
@@ -129,19 +158,24 @@ fn host_ranges(graph: &Graph, parts: u32, together: u32) -> Vec<u32> {
         // Switches seldom have more than some tens of hosts, so this is linear in hosts.
         (first..last).for_each(|host| inside[host as usize + 1] = true);
     }
-    let mut borders = vec![0];
+    let mut firsts = vec![0];
     for part in 1..parts {
-        let wanted = (u64::from(hosts) * u64::from(part) / u64::from(parts)) as u32;
-        let border = (wanted..hosts).find(|&host| !inside[host as usize] && host.is_multiple_of(together)).unwrap_or(hosts);
-        if border > borders[borders.len() - 1] && border < hosts {
-            borders.push(border);
+        let wanted = before(hosts) * u64::from(part) / u64::from(parts);
+        let (mut low, mut high) = (0, hosts);
+        while low < high {
+            let middle = u32::midpoint(low, high);
+            if before(middle) < wanted { low = middle + 1 } else { high = middle }
+        }
+        let border = (low..hosts).find(|&host| !inside[host as usize] && host.is_multiple_of(together)).unwrap_or(hosts);
+        if border > firsts[firsts.len() - 1] && before(border) < before(hosts) {
+            firsts.push(border);
         }
     }
-    borders.push(hosts);
-    borders
+    firsts.push(hosts);
+    firsts
 }
 
-/// The part of each vertex: hosts by range, switches with their hosts, others by their share of each level.
+/// The part of each vertex: hosts by range, switches with most of their hosts or in turn, others by their share of each level.
 fn owners(graph: &Graph, first_host: &[u32]) -> Vec<u8> {
     let hosts = graph.endpoint_count();
     let parts = first_host.len() as u32 - 1;
@@ -155,7 +189,7 @@ fn owners(graph: &Graph, first_host: &[u32]) -> Vec<u8> {
             let switch = graph.link(graph.uplink(fabriscope_fabric::EndpointId(host))).to;
             if switch.0 >= hosts && level[switch.index()] == u32::MAX {
                 level[switch.index()] = 1;
-                owners[switch.index()] = part as u8;
+                owners[switch.index()] = part_of_switch(graph, switch, first_host);
                 frontier.push(switch);
             }
         }
@@ -184,6 +218,20 @@ fn owners(graph: &Graph, first_host: &[u32]) -> Vec<u8> {
     owners
 }
 
+/// The part with most hosts below a switch; of several, switches take turns.
+fn part_of_switch(graph: &Graph, switch: Vertex, first_host: &[u32]) -> u8 {
+    let Node::Switch(number) = graph.node(switch) else { return 0 };
+    let mut below = vec![0u32; first_host.len() - 1];
+    for (_, link) in graph.outputs(number) {
+        if let Node::Endpoint(host) = graph.node(graph.link(link).to) {
+            below[first_host.partition_point(|first| *first <= host.0) - 1] += 1;
+        }
+    }
+    let most = below.iter().copied().max().unwrap_or(0);
+    let candidates: Vec<usize> = (0..below.len()).filter(|part| below[*part] == most).collect();
+    candidates[number.0 as usize % candidates.len()] as u8
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,6 +258,15 @@ mod tests {
         }
         assert_eq!(lanes, [1536; 4]);
         assert_eq!(Layout::whole(&graph, 2).slots.of(17), (0, 17));
+        // Two switches of eight hosts in four parts, each switch with hosts of two: both take turns.
+        let small = Topology::FatTree(FatTree { levels: Some(2), ..FatTree::default() }).build(&Links::uniform(cable), 16).unwrap().graph;
+        let borders = |borders| Layout::in_parts(&small, 1, (1, 4), borders, |host| u64::from(host.min(16)));
+        assert_eq!(borders(Borders::Switches).first_host, [0, 8, small.endpoint_count()]);
+        let hosts = borders(Borders::Hosts);
+        assert_eq!(hosts.first_host, [0, 4, 8, 12, small.endpoint_count()]);
+        let part_of_switch = |host: u32| hosts.part_of_end(LinkId(small.uplink(fabriscope_fabric::EndpointId(host)).0));
+        assert_eq!([0, 4, 8].map(part_of_switch), [0, 0, 3], "even switches with the first of their parts, odd ones with the second");
+        assert_eq!(hosts.shortest_crossings(&small), (cable.delay, cable.delay));
         // Nodes of 24 adapters below switches with 8: borders that are multiples of both.
         assert_eq!(Layout::divided(&graph, 1, 24, RESERVED).first_host, [0, 264, 528, 768, 1024]);
     }

@@ -52,10 +52,13 @@ mod trace;
 mod transfer;
 mod watch;
 mod windows;
+mod workload;
 mod world;
 
 #[cfg(test)]
 mod aggregation_test;
+#[cfg(test)]
+mod barriers_test;
 #[cfg(test)]
 mod counting_test;
 #[cfg(test)]

@@ -10,6 +10,7 @@ use fabriscope_units::{Bytes, Remedy};
 use crate::operations::Operations;
 use crate::tests::cluster;
 use crate::transfer::Transferring;
+use crate::workload::Divided;
 use crate::world::World;
 use crate::{Counting, Loss, Scenario, Transfers, on_demand};
 

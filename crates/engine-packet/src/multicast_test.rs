@@ -1,11 +1,8 @@
 //! Groups on the engine: who gets what and when, credits, loss, joining and leaving.
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
 use fabriscope_catalog::Sourced;
 use fabriscope_engine::{Cluster, Run};
-use fabriscope_node::{Main, Process};
+use fabriscope_node::{Main, Process, Record};
 use fabriscope_switch::Channel;
 use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::{
@@ -34,7 +31,7 @@ struct Part {
 }
 
 /// A completion: when, the number in the message, its bytes.
-type Log = Rc<RefCell<Vec<(u64, u32, u32)>>>;
+type Log = Record<Vec<(u64, u32, u32)>>;
 
 async fn answer(process: &Process, cq: CqId, change: Change, mgid: [u8; 16]) -> Option<u16> {
     process.nic(0, |nic| nic.post_membership(Membership { mgid, change, cq, wr_id: 1 }));
@@ -83,7 +80,7 @@ fn program(part: Part, mgid: [u8; 16], log: Log) -> Main {
             process.sleep_until(Time::ZERO + Span::from_us(25_000)).await;
             while process.wait_any_until(&[(0, cq)], &[], Time::ZERO + Span::from_us(30_000)).await {
                 for wc in process.poll_cq(0, cq, 64).await {
-                    log.borrow_mut().push((process.now().as_ps(), wc.imm.expect("a number"), wc.byte_len));
+                    log.lock().push((process.now().as_ps(), wc.imm.expect("a number"), wc.byte_len));
                 }
             }
             Ok(())
@@ -93,11 +90,11 @@ fn program(part: Part, mgid: [u8; 16], log: Log) -> Main {
 
 /// What each rank got, in order of arrival, and the run; credits must be back at its end.
 fn run(engine: &Scenario, cluster: &Cluster, mgid: [u8; 16], parts: &[Part]) -> (Vec<Vec<(u32, u32)>>, Run) {
-    let logs: Vec<Log> = parts.iter().map(|_| Rc::default()).collect();
-    let mains = parts.iter().zip(&logs).map(|(part, log)| program(*part, mgid, Rc::clone(log))).collect();
+    let logs: Vec<Log> = parts.iter().map(|_| Record::default()).collect();
+    let mains = parts.iter().zip(&logs).map(|(part, log)| program(*part, mgid, log.clone())).collect();
     let mut world = setup::world(engine, cluster, 1).expect("a world");
     let before: Vec<i64> = world.links.lanes.iter().map(Channel::settled).collect();
-    let mut programs = Programs::new(&world, cluster, (0..parts.len() as u32).collect(), mains).expect("programs");
+    let mut programs = Programs::new(&world, cluster, &(0..parts.len() as u32).collect::<Vec<_>>(), mains).expect("programs");
     programs.begin(&mut world);
     world.run(&mut programs).expect("it ends");
     programs.check(&world).expect("all programs end");
@@ -105,7 +102,7 @@ fn run(engine: &Scenario, cluster: &Cluster, mgid: [u8; 16], parts: &[Part]) -> 
     let after: Vec<i64> = world.links.lanes.iter().map(Channel::settled).collect();
     assert_eq!(before, after, "credits are conserved");
     assert!(world.ext_headers.is_empty(), "no packet is forgotten");
-    let got = logs.iter().map(|log| log.borrow().iter().map(|(_, number, bytes)| (*number, *bytes)).collect()).collect();
+    let got = logs.iter().map(|log| log.lock().iter().map(|(_, number, bytes)| (*number, *bytes)).collect()).collect();
     (got, world.into_run())
 }
 
@@ -154,14 +151,14 @@ fn without_snooping_packets_go_everywhere_and_adapters_drop_them() {
 fn latency_grows_with_the_depth_of_the_tree_alone() {
     let cluster = cluster(TREE, 16, "infiniband", "d_mod_k");
     let arrival = |members: &[usize]| {
-        let logs: Vec<Log> = (0..16).map(|_| Rc::default()).collect();
+        let logs: Vec<Log> = (0..16).map(|_| Record::default()).collect();
         let mut parts = vec![Part::default(); 16];
         members.iter().for_each(|rank| parts[*rank] = listener());
         parts[0] = Part { joins: Some(JoinState::SendOnlyFull), sends: 1, size: 256, ..Part::default() };
-        let mains = parts.iter().zip(&logs).map(|(part, log)| program(*part, MGID, Rc::clone(log))).collect();
+        let mains = parts.iter().zip(&logs).map(|(part, log)| program(*part, MGID, log.clone())).collect();
         let engine = Scenario { taps: Vec::new(), ..Scenario::default() };
         let mut world = setup::world(&engine, &cluster, 1).expect("a world");
-        let mut programs = Programs::new(&world, &cluster, (0..16).collect(), mains).expect("programs");
+        let mut programs = Programs::new(&world, &cluster, &(0..16).collect::<Vec<_>>(), mains).expect("programs");
         programs.begin(&mut world);
         // The moment at which an adapter has the packet: its copy is the last event before the buffer is written.
         let mut arrivals = vec![None; 16];
@@ -210,10 +207,10 @@ fn who_is_slow_to_make_copies_delays_the_later_ones() {
     let mut parts = vec![listener(); 16];
     parts[0] = Part { joins: Some(JoinState::SendOnlyFull), sends: 1, size: 64, ..Part::default() };
     let last = |cluster: &Cluster| {
-        let logs: Vec<Log> = (0..16).map(|_| Rc::default()).collect();
-        let mains = parts.iter().zip(&logs).map(|(part, log)| program(*part, MGID, Rc::clone(log))).collect();
+        let logs: Vec<Log> = (0..16).map(|_| Record::default()).collect();
+        let mains = parts.iter().zip(&logs).map(|(part, log)| program(*part, MGID, log.clone())).collect();
         let mut world = setup::world(&Scenario::default(), cluster, 1).expect("a world");
-        let mut programs = Programs::new(&world, cluster, (0..16).collect(), mains).expect("programs");
+        let mut programs = Programs::new(&world, cluster, &(0..16).collect::<Vec<_>>(), mains).expect("programs");
         programs.begin(&mut world);
         let mut last = 0;
         while let Some((time, event)) = world.queue.pop() {

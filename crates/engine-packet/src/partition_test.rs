@@ -1,11 +1,8 @@
 //! Partitions isolate: what crosses them fails with the right error, or is dropped and counted.
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
 use fabriscope_catalog::{Catalog, HostSet, Partition, PartitionEnforcement};
 use fabriscope_engine::{Cluster, Counter, EngineError, Run};
-use fabriscope_node::{Main, Process, ProgramError};
+use fabriscope_node::{Main, Process, ProgramError, Record};
 use fabriscope_schedule::Builder;
 use fabriscope_units::Bytes;
 use fabriscope_verbs::{Access, AhAttr, Mtu, QpAttr, QpInit, QpNum, QpType, RecvWr, SendWr, Sge, UdDestination, WcStatus};
@@ -22,8 +19,8 @@ fn cluster() -> Cluster {
     Cluster::new(parts).expect("it can be wired")
 }
 
-type Board = Rc<RefCell<Vec<Option<QpNum>>>>;
-type Seen = Rc<RefCell<Vec<WcStatus>>>;
+type Board = Record<Vec<Option<QpNum>>>;
+type Seen = Record<Vec<WcStatus>>;
 
 /// Two ranks with the keys at these places of their tables: rank 0 sends one message to rank 1. What either saw.
 fn exchange(nodes: [u32; 2], index: [u16; 2], qp_type: QpType) -> (Run, Vec<WcStatus>, Vec<WcStatus>) {
@@ -38,10 +35,10 @@ fn exchange_on(
     qp_type: QpType,
     forged: Option<u16>,
 ) -> (Run, Vec<WcStatus>, Vec<WcStatus>) {
-    let board: Board = Rc::new(RefCell::new(vec![None; 2]));
+    let board: Board = Record::new(vec![None; 2]);
     let seen: [Seen; 2] = Default::default();
     let main = |rank: usize| -> Main {
-        let (board, seen, index) = (Rc::clone(&board), Rc::clone(&seen[rank]), index[rank]);
+        let (board, seen, index) = (board.clone(), seen[rank].clone(), index[rank]);
         let peer_node = nodes[1 - rank];
         Box::new(move |process: Process| {
             Box::pin(async move {
@@ -54,9 +51,9 @@ fn exchange_on(
                     let qp = nic.create_qp(&QpInit::new(pd, qp_type, cq)).expect("a QP");
                     (pd, cq, qp, nic.reg_mr(pd, 0, Bytes(1 << 20), Access::ALL).expect("an MR"))
                 });
-                board.borrow_mut()[rank] = Some(qp);
+                board.lock()[rank] = Some(qp);
                 process.barrier().await;
-                let peer_qp = board.borrow()[1 - rank].expect("both wrote their line");
+                let peer_qp = board.lock()[1 - rank].expect("both wrote their line");
                 let lid = fabriscope_verbs::Lid(peer_node);
                 let av = AhAttr { dlid: lid, sl: 0 };
                 let datagram = qp_type == QpType::Ud;
@@ -85,14 +82,14 @@ fn exchange_on(
                     };
                     process.post_send(0, qp, &send).map_err(ProgramError::from)?;
                     let found = process.wait_cq(0, cq, 1).await;
-                    seen.borrow_mut().extend(found.iter().map(|wc| wc.status));
+                    seen.lock().extend(found.iter().map(|wc| wc.status));
                     // Time for whatever is outstanding.
                     process.sleep_until(process.now() + fabriscope_units::Span::from_us(100)).await;
                 }
                 process.barrier().await;
                 if rank == 1 {
                     let found = process.poll_cq(0, cq, 16).await;
-                    seen.borrow_mut().extend(found.iter().map(|wc| wc.status));
+                    seen.lock().extend(found.iter().map(|wc| wc.status));
                 }
                 Ok(())
             })

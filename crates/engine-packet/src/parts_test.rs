@@ -12,7 +12,7 @@ use crate::counting_test::conserved;
 use crate::faults_test::patient_lab;
 use crate::transfer::Transferring;
 use crate::windows::{self, Until};
-use crate::{Counting, Loss, Scenario, Transfers, setup};
+use crate::{Counting, Loss, Scenario, Transfers, run, setup};
 
 /// A fabric with four parts and what is to cross their borders.
 struct Case {
@@ -135,7 +135,7 @@ fn settle(engine: &Scenario, cluster: &Cluster, schedule: &Schedule, threads: us
     let parts = windows::advance(parts, threads, Until::Settled).expect("it ends");
     let (worlds, transfers): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
     let after = settled(&worlds);
-    let run = windows::join(worlds.into_iter().zip(transfers).collect()).expect("it ends well");
+    let run = run::join(worlds.into_iter().zip(transfers).collect()).expect("it ends well");
     // What a trimmed packet gives back is rounded up to blocks twice.
     assert!(before == after || run.stats.trims > 0, "credits are conserved");
     run

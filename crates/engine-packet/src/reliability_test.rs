@@ -3,13 +3,11 @@
 //!
 //! To add a transport, add a line to [`CARRIERS`] and what its queue pairs need to [`Lane::new`] and [`Lane::request`].
 
-use std::cell::RefCell;
-use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use fabriscope_catalog::Catalog;
-use fabriscope_engine::{Cluster, Recovery};
-use fabriscope_node::{Main, Process, ProgramError};
+use fabriscope_engine::{Cluster, Prepared, ProgramsWork, Recovery, Run};
+use fabriscope_node::{Main, Process, ProgramError, Record, Ties};
 use fabriscope_streams::{Stream, Streams};
 use fabriscope_switch::Channel;
 use fabriscope_units::{Bytes, Span};
@@ -20,8 +18,9 @@ use fabriscope_verbs::{
 use fabriscope_wire::AckTimeout;
 
 use crate::programs::Programs;
+use crate::scenario::Started;
 use crate::tests::Idle;
-use crate::{Scenario, Transfers, setup};
+use crate::{Counting, Scenario, Transfers, setup};
 
 /// A transport as it is tried.
 #[derive(Clone, Copy, Debug)]
@@ -280,24 +279,26 @@ fn process_time() -> fabriscope_units::Time {
 
 /// What all ranks of a run see of each other.
 struct Board {
-    cards: RefCell<Vec<Card>>,
-    eec_to: RefCell<Vec<EecNum>>,
-    fates: RefCell<Vec<Fate>>,
+    cards: Record<Vec<Card>>,
+    eec_to: Record<Vec<EecNum>>,
+    fates: Record<Vec<Fate>>,
+    /// Ranks look at nothing of each other between two barriers: they may be in different parts.
+    apart: bool,
 }
 
 /// One rank: sends `lengths` to `target`, receives what `origin` sends.
-fn rank(board: Rc<Board>, carrier: Carrier, mtu: Mtu, (target, origin): (usize, usize), lengths: Vec<u32>) -> Main {
+fn rank(board: Arc<Board>, carrier: Carrier, mtu: Mtu, (target, origin): (usize, usize), lengths: Vec<u32>) -> Main {
     Box::new(move |process: Process| {
         Box::pin(async move {
             let me = process.rank() as usize;
             let ram = Ram(Arc::new(Mutex::new(vec![0; MEMORY])));
             let lane = process.nic(0, |nic| Lane::new(nic, carrier, Lid(target as u32), mtu, &ram));
-            board.cards.borrow_mut()[me] =
-                Card { lid: process.lid(0), to: lane.to, from: lane.from, eec_from: lane.eec_from, srq: lane.srq };
-            board.eec_to.borrow_mut()[me] = lane.eec_to;
+            board.cards.lock()[me] = Card { lid: process.lid(0), to: lane.to, from: lane.from, eec_from: lane.eec_from, srq: lane.srq };
+            board.eec_to.lock()[me] = lane.eec_to;
             process.barrier().await;
-            let (there, here) = (board.cards.borrow()[target].clone(), board.cards.borrow()[origin].clone());
-            let origin_eec = board.eec_to.borrow()[origin];
+            let there = board.cards.lock()[target].clone();
+            let here = board.cards.lock()[origin].clone();
+            let origin_eec = board.eec_to.lock()[origin];
             process.nic(0, |nic| lane.connect(nic, carrier, mtu, &there, &here, origin_eec));
             (0..RECEIVES).for_each(|slot| lane.post_receive(&process, slot));
             process.barrier().await;
@@ -323,10 +324,10 @@ fn rank(board: Rc<Board>, carrier: Carrier, mtu: Mtu, (target, origin): (usize, 
                         );
                         let said = process.nic(0, |nic| nic.words(&wc));
                         assert_eq!(said, Some(words(origin as u32, u64::from(number), wc.byte_len)), "message {number} to rank {me}");
-                        board.fates.borrow_mut()[origin].arrived[number as usize] += 1;
+                        board.fates.lock()[origin].arrived[number as usize] += 1;
                         lane.post_receive(&process, wc.wr_id);
                     } else {
-                        let fate = &mut board.fates.borrow_mut()[me];
+                        let fate = &mut board.fates.lock()[me];
                         assert!(fate.ended[wc.wr_id as usize].replace(wc.status).is_none(), "message {} ends twice", wc.wr_id);
                         ended += 1;
                         while fate.ended.get(over as usize).is_some_and(Option::is_some) {
@@ -334,13 +335,21 @@ fn rank(board: Rc<Board>, carrier: Carrier, mtu: Mtu, (target, origin): (usize, 
                         }
                     }
                 }
-                board.fates.borrow_mut()[me].done = ended == lengths.len() as u64;
-                let fates = board.fates.borrow();
+                board.fates.lock()[me].done = ended == lengths.len() as u64;
+                let fates = board.fates.lock();
                 let from = &fates[origin];
-                let missing = from.ended.iter().zip(&from.arrived).any(|(end, count)| *end == Some(WcStatus::Success) && *count == 0);
-                if fates[me].done && from.done && !missing {
+                let all_are_here = if board.apart {
+                    from.arrived.iter().all(|count| *count > 0)
+                } else {
+                    let missing = from.ended.iter().zip(&from.arrived).any(|(end, count)| *end == Some(WcStatus::Success) && *count == 0);
+                    from.done && !missing
+                };
+                if fates[me].done && all_are_here {
                     break;
                 }
+            }
+            if board.apart {
+                process.barrier().await;
             }
             // Repetitions that are still in flight must not arrive twice.
             process.sleep_until(process.now() + Span::from_us(2_000)).await;
@@ -349,7 +358,7 @@ fn rank(board: Rc<Board>, carrier: Carrier, mtu: Mtu, (target, origin): (usize, 
                 let mut bytes = vec![0; wc.byte_len as usize];
                 ram.read((DEPTH + wc.wr_id) * STEP, &mut bytes);
                 let number = u32::from_le_bytes(bytes[4..8].try_into().expect("four bytes"));
-                board.fates.borrow_mut()[origin].arrived[number as usize] += 1;
+                board.fates.lock()[origin].arrived[number as usize] += 1;
             }
             Ok(())
         })
@@ -387,8 +396,8 @@ fn trial(shape: &Shape, carrier: Carrier, draw: &mut Stream, faults: &str) -> Tr
 }
 
 impl Trial {
-    /// Every rank sends `count` messages to another one.
-    fn run(&self, count: u64, timeout: u8, seed: u64) -> CounterBank {
+    /// The cluster, and how it is set up.
+    fn scene(&self, timeout: u8) -> (Cluster, Scenario) {
         let catalog = Catalog::embedded().expect("the catalogue is sound");
         let mut lab = fabriscope_lab::parse(&catalog, "trial.toml", &self.text).unwrap_or_else(|error| panic!("{error}\n{}", self.text));
         if self.carrier.kind == QpType::Iwarp {
@@ -400,7 +409,11 @@ impl Trial {
         let cluster = Cluster::new(lab.cluster).expect("it can be wired");
         let recovery = Recovery { timeout: Some(timeout), ..Recovery::default() };
         let transfers = Transfers { recovery, ..Transfers::default() };
-        let engine = Scenario { faults: lab.faults, transfers, ..Scenario::default() };
+        (cluster, Scenario { faults: lab.faults, transfers, ..Scenario::default() })
+    }
+
+    /// Ranks of which each sends `count` messages to another one, and what they see of each other.
+    fn ranks(&self, cluster: &Cluster, count: u64, seed: u64, apart: bool) -> (Arc<Board>, Vec<Main>) {
         let ranks = cluster.ranks() as usize;
         let mut draw = Streams::new(seed).stream("reliability", 0);
         let mut targets: Vec<usize> = (0..ranks).collect();
@@ -410,19 +423,29 @@ impl Trial {
         let origin = |me: usize| targets.iter().position(|to| *to == me).expect("everybody is somebody's target");
         let mtu = Mtu::from_bytes(cluster.parts.mtu).expect("an MTU");
         let longest = if self.carrier.kind.message_is_packet(WrOpcode::Send) { mtu.bytes().0 } else { 8000 };
-        let board = Rc::new(Board {
-            cards: RefCell::new(vec![Card::default(); ranks]),
-            eec_to: RefCell::new(vec![EecNum::default(); ranks]),
-            fates: RefCell::new((0..ranks).map(|_| Fate::new(count)).collect()),
+        let board = Arc::new(Board {
+            cards: Record::new(vec![Card::default(); ranks]),
+            eec_to: Record::new(vec![EecNum::default(); ranks]),
+            fates: Record::new((0..ranks).map(|_| Fate::new(count)).collect()),
+            apart,
         });
-        let mains = (0..ranks).map(|me| {
+        let main = |me| {
             let mut length = || if draw.below(16) == 0 { 8 + draw.below(longest - 8) } else { 8 + draw.below(256) } as u32;
             let lengths = (0..count).map(|_| length()).collect();
-            rank(Rc::clone(&board), self.carrier, mtu, (targets[me], origin(me)), lengths)
-        });
+            rank(Arc::clone(&board), self.carrier, mtu, (targets[me], origin(me)), lengths)
+        };
+        let mains = (0..ranks).map(main).collect();
+        (board, mains)
+    }
+
+    /// Every rank sends `count` messages to another one.
+    fn run(&self, count: u64, timeout: u8, seed: u64) -> CounterBank {
+        let (cluster, engine) = self.scene(timeout);
+        let (board, mains) = self.ranks(&cluster, count, seed, false);
+        let nodes: Vec<u32> = (0..cluster.ranks()).collect();
         let mut world = setup::world(&engine, &cluster, seed).unwrap_or_else(|error| panic!("{error}\n{}", self.text));
         let before: Vec<i64> = world.links.lanes.iter().map(Channel::settled).collect();
-        let mut programs = Programs::new(&world, &cluster, (0..ranks as u32).collect(), mains.collect()).expect("as many nodes as ranks");
+        let mut programs = Programs::new(&world, &cluster, &nodes, mains).expect("as many nodes as ranks");
         programs.begin(&mut world);
         let what = || format!("{} over\n{}", self.carrier.name, self.text);
         world.run(&mut programs).unwrap_or_else(|error| panic!("{error}: {}", what()));
@@ -430,10 +453,29 @@ impl Trial {
         world.run(&mut Idle).expect("nothing fails without programs");
         let after: Vec<i64> = world.links.lanes.iter().map(Channel::settled).collect();
         assert_eq!(before, after, "credits return: {}", what());
-        let run = world.into_run();
-        let breakage = run.breakage.expect("there are faults");
+        self.judge(&board, &world.into_run())
+    }
+
+    /// The same with parts of the fabric on so many cores; whether there are several parts.
+    fn run_apart(&self, count: u64, timeout: u8, seed: u64, threads: usize) -> (CounterBank, Run, bool) {
+        let (cluster, engine) = self.scene(timeout);
+        let engine = Scenario { threads, counting: Counting::Sums, ..engine };
+        let (board, mains) = self.ranks(&cluster, count, seed, true);
+        let work = ProgramsWork { mains, ties: Ties::Fences };
+        let what = || format!("{} over\n{}", self.carrier.name, self.text);
+        let started =
+            engine.start(&cluster, (0..cluster.ranks()).collect(), work, seed).unwrap_or_else(|error| panic!("{error}: {}", what()));
+        let divided = matches!(started, Started::Apart { .. });
+        let run = Box::new(started).run().unwrap_or_else(|error| panic!("{error}: {}", what()));
+        (self.judge(&board, &run), run, divided)
+    }
+
+    /// Counts what became of all messages, which have arrived once where their senders were told so, and else at most once.
+    fn judge(&self, board: &Board, run: &Run) -> CounterBank {
+        let what = || format!("{} over\n{}", self.carrier.name, self.text);
+        let breakage = run.breakage.as_ref().expect("there are faults");
         let mut tally = CounterBank { lost: run.stats.drops, repeated: breakage.repeated, ..CounterBank::default() };
-        for fate in board.fates.borrow().iter() {
+        for fate in board.fates.lock().iter() {
             for (number, (ended, arrived)) in fate.ended.iter().zip(&fate.arrived).enumerate() {
                 let ended = ended.unwrap_or_else(|| panic!("message {number} neither completed nor failed: {}", what()));
                 let right = match ended {
@@ -490,6 +532,29 @@ fn messages_arrive_once_over_links_that_lose_and_flap() {
     let nodes: u32 = SHAPES.iter().map(|shape| shape.nodes).sum();
     let all = campaign(u64::from(nodes) * CARRIERS.len() as u64 * 20, 20);
     assert!(all.lost > 100 && all.repeated > 100, "{all:?}");
+}
+
+/// Ranks in parts of the fabric: every transport over links that lose and flap, through barriers of all ranks. The same run on one
+/// core, on two and on four.
+#[test]
+fn programs_in_parts_do_the_same_on_any_number_of_cores() {
+    let mut draw = Streams::new(13).stream("campaign", 0);
+    let (mut divided, mut lost) = (0, 0);
+    for (at, carrier) in CARRIERS.into_iter().enumerate() {
+        // Borders between switches, and between hosts of one.
+        for shape in [&SHAPES[at % 2], &SHAPES[2], &SHAPES[3 + at % (SHAPES.len() - 3)]] {
+            let trial = trial(shape, carrier, &mut draw, &passing(shape, carrier));
+            let (tally, one, apart) = trial.run_apart(20, 8, at as u64, 1);
+            assert_eq!(tally.failed, 0, "{}\n{}", carrier.name, trial.text);
+            for threads in [2, 4] {
+                let (_, run, _) = trial.run_apart(20, 8, at as u64, threads);
+                assert!(one == run, "{threads} threads differ: {} over\n{}", carrier.name, trial.text);
+            }
+            divided += u32::from(apart);
+            lost += tally.lost;
+        }
+    }
+    assert!(divided >= 20 && lost > 20, "{divided} runs in parts, {lost} packets lost");
 }
 
 /// A million messages: some minutes.

@@ -1,9 +1,10 @@
 //! A run from its first event to its last: of a schedule, or of programs.
 
 use crate::host::Host;
-use crate::programs::Programs;
+use crate::programs::{Mains, Programs, ProgramsEnd};
 use crate::series::Sampler;
 use crate::transfer::Transferring;
+use crate::windows::{self, Until};
 use crate::world::World;
 use fabriscope_engine::{EngineError, Run};
 use fabriscope_units::Time;
@@ -23,6 +24,53 @@ pub(crate) fn run_programs(mut world: World<'_>, mut programs: Programs) -> Resu
     programs.check(&world)?;
     let (ranks, works) = (programs.ends(), programs.works());
     Ok(Run { end: ranks.iter().copied().max().unwrap_or(Time::ZERO), ranks, works, ..world.into_run() })
+}
+
+/// Runs a schedule whose parts have been set up, on up to `threads` cores.
+pub(crate) fn run_schedule_apart(mut parts: Vec<(World<'_>, Transferring)>, threads: usize) -> Result<Run, EngineError> {
+    for (world, transfers) in &mut parts {
+        transfers.begin(world)?;
+        world.begin_series();
+    }
+    join(windows::advance(parts, threads, Until::Done)?)
+}
+
+/// Runs programs that have been set up, those of each part in its thread, on up to `threads` cores.
+pub(crate) fn run_programs_apart(parts: Vec<(World<'_>, Mains)>, threads: usize) -> Result<Run, EngineError> {
+    let (worlds, ends): (Vec<_>, Vec<_>) = windows::advance(parts, threads, Until::Done)?.into_iter().unzip();
+    let (run, at) = join_worlds(worlds);
+    ProgramsEnd::join(ends, at, run)
+}
+
+/// One result of all parts of a schedule.
+pub(crate) fn join(parts: Vec<(World<'_>, Transferring)>) -> Result<Run, EngineError> {
+    let (worlds, states): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
+    let (run, at) = join_worlds(worlds);
+    Transferring::join(states, at, run)
+}
+
+/// One result of all parts but for what their workloads know, and when the last event happened.
+pub(crate) fn join_worlds(mut worlds: Vec<World<'_>>) -> (Run, Time) {
+    let ending = Ending::of(worlds.iter_mut());
+    let mut run = Run::default();
+    for world in worlds {
+        let one = world.into_run_with(&ending);
+        run.stats.add(&one.stats);
+        run.links.extend(one.links);
+        run.sightings.extend(one.sightings);
+        match (&mut run.counters, one.counters) {
+            (Some(all), Some(more)) => all.absorb(more),
+            (all, more) => *all = more,
+        }
+        crate::events::faults::absorb(&mut run.breakage, one.breakage);
+        match (&mut run.series, one.series) {
+            (Some(all), Some(more)) => all.absorb(more),
+            (all, more) => *all = more,
+        }
+    }
+    run.links.sort_unstable_by_key(|load| load.link);
+    crate::events::observe::sort(&mut run.sightings);
+    (run, ending.at)
 }
 
 /// What is known of all parts when a run is over.

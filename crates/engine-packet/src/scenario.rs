@@ -6,17 +6,17 @@ use std::sync::Arc;
 use fabriscope_collectives::schedule;
 use fabriscope_engine::{
     Cluster, Connections, Counting, DeadlockPolicy, EngineError, FastForward, FaultPlan, Job, Library, Loss, PacketOrder, Placement,
-    Prepared, RankRounds, Recovery, Run, RunOptions, Service, Spraying, Tap, Watch, Work,
+    Prepared, ProgramsWork, RankRounds, Recovery, Run, RunOptions, Service, Spraying, Tap, Watch, Work,
 };
-use fabriscope_node::Main;
+use fabriscope_node::Ties;
 use fabriscope_schedule::Schedule;
 use fabriscope_units::{Rate, Remedy, Span};
 
 use crate::host::TimerUse;
-use crate::programs::Programs;
+use crate::programs::{Mains, Programs};
 use crate::transfer::Transferring;
 use crate::world::World;
-use crate::{fast_forward, on_demand, run, setup, windows};
+use crate::{fast_forward, on_demand, run, setup};
 
 /// Everything that the set-up of a run asks for beside the cluster and the work.
 #[derive(Debug, Clone, Default)]
@@ -134,10 +134,31 @@ impl Scenario {
     }
 
     /// Programs at rest on their cores.
-    pub(crate) fn start<'a>(&self, cluster: &'a Cluster, nodes: Vec<u32>, mains: Vec<Main>, seed: u64) -> Result<Started<'a>, EngineError> {
-        let world = setup::world(self, cluster, seed)?;
-        let programs = Programs::new(&world, cluster, nodes, mains)?;
-        Ok(Started { world, programs })
+    pub(crate) fn start<'a>(
+        &self,
+        cluster: &'a Cluster,
+        homes: Vec<u32>,
+        work: ProgramsWork,
+        seed: u64,
+    ) -> Result<Started<'a>, EngineError> {
+        let mut worlds = match work.ties {
+            Ties::Fences => setup::worlds_of_programs(self, cluster, &homes, seed)?,
+            Ties::Any => vec![setup::world(self, cluster, seed)?],
+        };
+        if worlds.len() == 1 {
+            let world = worlds.swap_remove(0);
+            let programs = Programs::new(&world, cluster, &homes, work.mains)?;
+            return Ok(Started::Whole(Box::new((world, programs))));
+        }
+        let homes: Arc<[u32]> = homes.into();
+        let mut parts: Vec<_> = worlds.into_iter().map(|world| (world, Mains { homes: Arc::clone(&homes), mains: Vec::new() })).collect();
+        for (rank, (node, main)) in (0..).zip(homes.iter().zip(work.mains)) {
+            let adapters = cluster.parts.endpoints_of(*node);
+            let part = adapters.and_then(|adapters| parts[0].0.layout.part_of_host(adapters.start));
+            let part = part.ok_or(EngineError::NoSuchNode { rank, node: *node, nodes: cluster.parts.nodes() })?;
+            parts[part as usize].1.mains.push((rank, main));
+        }
+        Ok(Started::Apart { parts, threads: self.threads })
     }
 }
 
@@ -160,20 +181,23 @@ impl Prepared for Transfer<'_> {
                     Some(refused) => fast_forward::run_schedule(world, transfers, refused),
                 }
             }
-            _ => windows::run(parts, threads),
+            _ => run::run_schedule_apart(parts, threads),
         }
     }
 }
 
-/// Programs that are ready to run.
-pub(crate) struct Started<'a> {
-    world: World<'a>,
-    programs: Programs,
+/// Programs that are ready to run, in one part or in several.
+pub(crate) enum Started<'a> {
+    Whole(Box<(World<'a>, Programs)>),
+    Apart { parts: Vec<(World<'a>, Mains)>, threads: usize },
 }
 
 impl Prepared for Started<'_> {
     fn run(self: Box<Self>) -> Result<Run, EngineError> {
-        run::run_programs(self.world, self.programs)
+        match *self {
+            Started::Whole(whole) => run::run_programs(whole.0, whole.1),
+            Started::Apart { parts, threads } => run::run_programs_apart(parts, threads),
+        }
     }
 }
 
@@ -187,9 +211,9 @@ pub(crate) fn prepare<'a>(cluster: &'a Cluster, job: Job, options: &RunOptions, 
             return Ok(Box::new(scenario.live(cluster, &work.program, seed)?));
         }
         Work::Rounds(work) => Arc::new(of_rounds(work.program.as_ref())?),
-        Work::Programs(mains) => {
-            let nodes = nodes(placement, mains.len());
-            return Ok(Box::new(scenario.start(cluster, nodes, mains, seed)?));
+        Work::Programs(work) => {
+            let nodes = nodes(placement, work.mains.len());
+            return Ok(Box::new(scenario.start(cluster, nodes, work, seed)?));
         }
     };
     Ok(Box::new(scenario.connect(cluster, &schedule, seed)?))

@@ -26,7 +26,7 @@ use crate::event::PLACES;
 use crate::groups::Groups;
 use crate::host::{Host, Hosts, Loopback, TimerUse};
 use crate::host_groups::{self, HostGroups};
-use crate::layout::{ARBITRATED, GUARDED, Layout, RESERVED};
+use crate::layout::{ARBITRATED, Borders, GUARDED, Layout, RANKS_OF_A_PART, RANKS_OF_AN_ADAPTER, RESERVED};
 use crate::link_level::LinkLevel;
 use crate::links::{Backpressure, Forwarding, Links, Marking, Overflow, QueueLimit, Scheduling, Telemetry};
 use crate::multicast::Multicast;
@@ -59,8 +59,41 @@ pub(crate) fn worlds<'a>(engine: &Scenario, cluster: &'a Cluster, seed: u64) -> 
         };
         let layout = Layout::divided(graph, vls, blueprint.adapters.together(), worth);
         // Links without delay between parts leave no time to run apart.
-        if layout.shortest_crossing(graph) > Span::ZERO {
+        if layout.has_windows(graph) {
             return blueprint.build(layout, router);
+        }
+    }
+    blueprint.build(Layout::whole(graph, vls), router)
+}
+
+/// An idle world for programs on `cluster`, in as many parts as these are worth and its mechanisms allow; `homes` has the node of each rank.
+pub(crate) fn worlds_of_programs<'a>(
+    engine: &Scenario,
+    cluster: &'a Cluster,
+    homes: &[u32],
+    seed: u64,
+) -> Result<Vec<World<'a>>, EngineError> {
+    let (blueprint, router) = Blueprint::new(engine, cluster, seed)?;
+    let (graph, vls) = (&cluster.fabric.graph, blueprint.vls());
+    if blueprint.indivisible().is_none() {
+        let nics = cluster.parts.groups[0].node.nics.max(1);
+        let mut before = vec![0u64; graph.endpoint_count().div_ceil(nics) as usize + 1];
+        for node in homes {
+            before.get_mut(*node as usize + 1).into_iter().for_each(|ranks| *ranks += 1);
+        }
+        for node in 1..before.len() {
+            let least = if before[node] > 0 { RANKS_OF_AN_ADAPTER * u64::from(nics) } else { 0 };
+            before[node] = before[node].max(least) + before[node - 1];
+        }
+        let before = |host: u32| before[host.div_ceil(nics) as usize];
+        let parts = u32::try_from(before(graph.endpoint_count()) / RANKS_OF_A_PART).unwrap_or(u32::MAX);
+        for borders in [Borders::Switches, Borders::Hosts].into_iter().filter(|_| parts > 1) {
+            let layout = Layout::in_parts(graph, vls, (nics, parts), borders, before);
+            let most = layout.first_host.windows(2).map(|part| before(part[1]) - before(part[0])).max().unwrap_or(0);
+            // Where nearly all ranks are in one part, nothing is gained.
+            if 4 * most <= 3 * before(graph.endpoint_count()) && layout.has_windows(graph) {
+                return blueprint.build(layout, router);
+            }
         }
     }
     blueprint.build(Layout::whole(graph, vls), router)

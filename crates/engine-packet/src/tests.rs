@@ -1,10 +1,10 @@
 //! Whole runs on small clusters: conservation, closed forms, repetition.
 
 use fabriscope_catalog::Catalog;
-use fabriscope_engine::{Cluster, EngineError, Prepared, Run, Seen, Tap};
+use fabriscope_engine::{Cluster, EngineError, Prepared, ProgramsWork, Run, Seen, Tap};
 use fabriscope_fabric::Topology;
 use fabriscope_fabric::topology::BackToBack;
-use fabriscope_node::Main;
+use fabriscope_node::{Main, Ties};
 use fabriscope_schedule::{Builder, Schedule};
 use fabriscope_streams::Streams;
 use fabriscope_switch::Channel;
@@ -21,7 +21,7 @@ impl Scenario {
     }
     /// Runs programs, each on its node.
     pub(crate) fn execute(&self, cluster: &Cluster, (nodes, mains): (Vec<u32>, Vec<Main>), seed: u64) -> Result<Run, EngineError> {
-        Box::new(self.start(cluster, nodes, mains, seed)?).run()
+        Box::new(self.start(cluster, nodes, ProgramsWork { mains, ties: Ties::Any }, seed)?).run()
     }
 }
 

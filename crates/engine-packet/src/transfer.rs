@@ -28,6 +28,7 @@ use crate::partners::Partners;
 use crate::per_host::PerHost;
 use crate::process::Processes;
 use crate::support::refusal;
+use crate::workload::{Divided, Meeting, Workload};
 use crate::world::{Client, World};
 use crate::{Transfers, connect::PeerConnection};
 
@@ -204,10 +205,6 @@ impl Transferring {
         Ok(())
     }
 
-    /// Whether all its operations have ended.
-    pub fn done(&self) -> bool {
-        self.ops.done()
-    }
     #[cfg(test)]
     pub(crate) fn operations(&self) -> &Operations {
         &self.ops
@@ -217,11 +214,6 @@ impl Transferring {
     pub(crate) fn waiting_mailboxes(&self) -> usize {
         self.mailboxes.len()
     }
-    /// Whether something went wrong that ends the run.
-    pub fn failed(&self) -> bool {
-        self.error.is_some()
-    }
-
     /// What only the workload knows, of all parts: when ranks and operations were done.
     ///
     /// # Errors
@@ -537,6 +529,31 @@ impl Client for Transferring {
 
     fn finished(&self) -> bool {
         self.ops.done() || self.error.is_some()
+    }
+}
+
+impl Divided for Transferring {
+    fn done(&self) -> bool {
+        self.ops.done()
+    }
+    fn failed(&self) -> bool {
+        self.error.is_some()
+    }
+    fn meeting(&self) -> Meeting {
+        Meeting::Nobody
+    }
+    fn open(&mut self, _: &mut World<'_>, _: Time) {}
+}
+
+/// Operations that have begun.
+impl Workload for Transferring {
+    type Client = Transferring;
+    type WorkloadEnd = Transferring;
+    fn begin(self, _: &mut World<'_>) -> Result<Transferring, EngineError> {
+        Ok(self)
+    }
+    fn end(client: Transferring) -> Transferring {
+        client
     }
 }
 

@@ -14,48 +14,109 @@
 //! and the arrival lie latency + 2 × propagation, for two windows. That gives latency / 2 + propagation. Links that decide
 //! packet by packet (`arbitrated.rs`) start a packet at the very event, which leaves the propagation alone; but where nothing is
 //! held back, as packets are dropped instead, a packet has its place on the wire when its head comes: latency + propagation.
+//! Where a border runs between a host and its switch, the host starts a packet at the very event, which leaves the propagation of its
+//! cable.
+//!
+//! A barrier of all ranks takes no time, and the part of the last rank may be any: a part all of whose ranks are there runs no further
+//! than the others surely do before theirs are ([`Plan::alone`]), and all go on from the latest.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use fabriscope_engine::{EngineError, Run};
+use fabriscope_engine::EngineError;
 use fabriscope_units::{Span, Time};
 
 use crate::barrier::Barrier;
 use crate::boundary::BoundaryTraffic;
-use crate::run::Ending;
-use crate::transfer::Transferring;
+use crate::workload::{Divided, Meeting, Workload};
 use crate::world::World;
 
-/// A part, and what runs on it.
-type Part<'a> = (World<'a>, Transferring);
-
-/// What all parts see of each other.
+/// What all parts see of each other; twice, for the window that is written and the one that is read.
 struct Exchange {
-    /// Mail by window (even, odd), writer and reader.
+    /// Mail by writer and reader.
     mail: [Vec<Mutex<BoundaryTraffic>>; 2],
-    /// The earliest thing that each part knows of, by window and part (ps).
-    next: [Vec<AtomicU64>; 2],
-    /// Whether a part has something left to do, by window and part.
-    busy: [Vec<AtomicBool>; 2],
-    /// Whether a part cannot go on, by window and part: all of them stop after the same window.
-    failed: [Vec<AtomicBool>; 2],
+    /// What each part says at the end of a window.
+    states: [Vec<PartState>; 2],
+    /// How long a window is.
+    window: Span,
     barrier: Barrier,
 }
 
-/// Runs a schedule whose parts have been set up, on up to `threads` cores.
-pub(crate) fn run(mut parts: Vec<Part<'_>>, threads: usize) -> Result<Run, EngineError> {
-    for (world, transfers) in &mut parts {
-        transfers.begin(world)?;
-        world.begin_series();
+/// What a part says of itself.
+struct PartState {
+    /// The earliest event that it knows of, and the earliest that its letters bring to others (ps).
+    next: AtomicU64,
+    letters: AtomicU64,
+    /// Whether it has something left to do.
+    busy: AtomicBool,
+    /// Whether it cannot go on: all stop after the same window.
+    failed: AtomicBool,
+    /// Its [`Meeting`]: when the last of its ranks came (ps), or one of the numbers below.
+    meeting: AtomicU64,
+}
+
+/// [`Meeting::Expected`] and [`Meeting::Nobody`] as numbers.
+const EXPECTED: u64 = u64::MAX;
+const NOBODY: u64 = u64::MAX - 1;
+
+impl PartState {
+    fn new() -> PartState {
+        let [next, letters, meeting] = [Time::MAX.as_ps(), Time::MAX.as_ps(), NOBODY].map(AtomicU64::new);
+        PartState { next, letters, busy: AtomicBool::new(true), failed: AtomicBool::new(false), meeting }
     }
-    join(advance(parts, threads, Until::Done)?)
+    fn write(&self, next: Time, letters: Time, meeting: Meeting) {
+        self.next.store(next.as_ps(), Ordering::Relaxed);
+        self.letters.store(letters.as_ps(), Ordering::Relaxed);
+        let meeting = match meeting {
+            Meeting::Expected => EXPECTED,
+            Meeting::There(at) => at.as_ps(),
+            Meeting::Nobody => NOBODY,
+        };
+        self.meeting.store(meeting, Ordering::Relaxed);
+    }
+}
+
+/// What follows for the next window from what all parts said.
+struct Plan {
+    /// The earliest thing that happens anywhere.
+    start: Time,
+    /// Before this, nobody comes to a barrier that parts wait at.
+    alone: Time,
+    /// When all ranks go on from a barrier that the last one has come to.
+    opening: Option<Time>,
+    goes_on: bool,
+}
+
+impl Plan {
+    fn of(states: &[PartState]) -> Plan {
+        let mut plan = Plan { start: Time::MAX, alone: Time::MAX, opening: None, goes_on: false };
+        let (mut expected, mut last, mut failed) = (false, None, false);
+        for state in states {
+            let [next, letters] = [&state.next, &state.letters].map(|time| Time::from_ps(time.load(Ordering::Relaxed)));
+            plan.start = plan.start.min(next).min(letters);
+            plan.alone = plan.alone.min(letters);
+            match state.meeting.load(Ordering::Relaxed) {
+                EXPECTED => {
+                    expected = true;
+                    plan.alone = plan.alone.min(next);
+                }
+                NOBODY => {}
+                at => last = last.max(Some(Time::from_ps(at))),
+            }
+            plan.goes_on |= state.busy.load(Ordering::Relaxed);
+            failed |= state.failed.load(Ordering::Relaxed);
+        }
+        plan.opening = last.filter(|_| !expected);
+        plan.start = plan.start.min(plan.opening.unwrap_or(Time::MAX));
+        plan.goes_on &= !failed && plan.start.is_known();
+        plan
+    }
 }
 
 /// How long parts run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Until {
-    /// Until the schedule is done.
+    /// Until everything is done.
     Done,
     /// Until nothing is in flight either.
     #[cfg(test)]
@@ -63,108 +124,128 @@ pub(crate) enum Until {
 }
 
 /// Runs parts on up to `threads` cores.
-pub(crate) fn advance(parts: Vec<Part<'_>>, threads: usize, until: Until) -> Result<Vec<Part<'_>>, EngineError> {
+pub(crate) fn advance<'a, W: Workload>(
+    parts: Vec<(World<'a>, W)>,
+    threads: usize,
+    until: Until,
+) -> Result<Vec<(World<'a>, W::WorkloadEnd)>, EngineError> {
     let count = parts.len();
-    let window = parts[0].0.window();
     let threads = threads.clamp(1, count);
     let mailboxes = || (0..count * count).map(|_| Mutex::new(BoundaryTraffic::default())).collect();
-    let times = || (0..count).map(|_| AtomicU64::new(0)).collect();
-    let flags = |value| (0..count).map(|_| AtomicBool::new(value)).collect();
-    let exchange = Exchange {
-        mail: [mailboxes(), mailboxes()],
-        next: [times(), times()],
-        busy: [flags(true), flags(true)],
-        failed: [flags(false), flags(false)],
-        barrier: Barrier::new(threads),
-    };
-    for (part, (world, _)) in parts.iter().enumerate() {
-        exchange.next[1][part].store(world.queue.peek_time().unwrap_or(Time::MAX).as_ps(), Ordering::Relaxed);
+    let states = || (0..count).map(|_| PartState::new()).collect();
+    let (mail, states) = ([mailboxes(), mailboxes()], [states(), states()]);
+    let exchange = Exchange { mail, states, window: parts[0].0.window(), barrier: Barrier::new(threads) };
+    let mut shares: Vec<Vec<(usize, World<'a>, W)>> = (0..threads).map(|_| Vec::new()).collect();
+    for (part, (world, work)) in parts.into_iter().enumerate() {
+        // In turn: neighbours are often as busy as each other.
+        shares[part % threads].push((part, world, work));
     }
-    let mut shares: Vec<Vec<(usize, Part<'_>)>> = (0..threads).map(|_| Vec::new()).collect();
-    for (part, state) in parts.into_iter().enumerate() {
-        shares[part * threads / count].push((part, state));
-    }
-    let results: Vec<Result<(), EngineError>> = std::thread::scope(|scope| {
-        let mut shares = shares.iter_mut();
+    let results: Vec<Result<Vec<Ended<'a, W>>, Failure>> = std::thread::scope(|scope| {
+        let mut shares = shares.into_iter();
         let first = shares.next();
-        let others: Vec<_> = shares.map(|share| scope.spawn(|| windows(share, &exchange, window, until))).collect();
-        let mut results = vec![first.map_or(Ok(()), |share| windows(share, &exchange, window, until))];
+        let others: Vec<_> = shares.map(|share| scope.spawn(|| windows(share, &exchange, until))).collect();
+        let mut results = vec![first.map_or_else(|| Ok(Vec::new()), |share| windows(share, &exchange, until))];
         results.extend(others.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))));
         results
     });
-    results.into_iter().collect::<Result<(), _>>()?;
-    Ok(shares.into_iter().flatten().map(|(_, part)| part).collect())
+    let (mut ended, mut failures) = (Vec::with_capacity(count), Vec::new());
+    for result in results {
+        match result {
+            Ok(parts) => ended.extend(parts),
+            Err(failure) => failures.push(failure),
+        }
+    }
+    if let Some(first) = failures.into_iter().min_by_key(|failure| failure.part) {
+        return Err(first.error);
+    }
+    ended.sort_unstable_by_key(|(number, ..)| *number);
+    Ok(ended.into_iter().map(|(_, world, end)| (world, end)).collect())
+}
+
+/// A part at its end: its number, and what is left.
+type Ended<'a, W> = (usize, World<'a>, <W as Workload>::WorkloadEnd);
+
+/// Why the first part of a thread cannot go on.
+struct Failure {
+    part: usize,
+    error: EngineError,
+}
+
+/// A part in its thread.
+struct Part<'a, C> {
+    number: usize,
+    world: World<'a>,
+    client: C,
 }
 
 /// Runs the parts of one core, window by window, until no part has anything left to do.
-fn windows(share: &mut [(usize, Part<'_>)], exchange: &Exchange, window: Span, until: Until) -> Result<(), EngineError> {
-    let count = exchange.next[0].len();
-    let mut failure = Ok(());
+fn windows<'a, W: Workload>(share: Vec<(usize, World<'a>, W)>, exchange: &Exchange, until: Until) -> Result<Vec<Ended<'a, W>>, Failure> {
     let _attendance = exchange.barrier.enter();
-    for turn in 0usize.. {
-        let (write, read) = (turn & 1, !turn & 1);
-        let earliest = exchange.next[read].iter().map(|next| next.load(Ordering::Relaxed)).min();
-        let start = earliest.map_or(Time::MAX, Time::from_ps);
-        let any = |flags: &[AtomicBool]| flags.iter().any(|flag| flag.load(Ordering::Relaxed));
-        if !start.is_known() || !any(&exchange.busy[read]) || any(&exchange.failed[read]) {
-            break;
-        }
-        let end = start.saturating_add(window);
-        for (part, (world, transfers)) in share.iter_mut() {
-            for writer in 0..count {
-                world.open(&mut lock(&exchange.mail[read][writer * count + *part]));
+    let (mut parts, mut failure) = (Vec::with_capacity(share.len()), Ok(()));
+    for (number, mut world, work) in share {
+        match work.begin(&mut world) {
+            Ok(client) => {
+                let next = world.queue.peek_time().unwrap_or(Time::MAX);
+                exchange.states[1][number].write(next, Time::MAX, client.meeting());
+                parts.push(Part { number, world, client });
             }
-            if !world.links.drains.is_empty() {
-                world.drain(start);
+            Err(error) => {
+                exchange.states[1][number].failed.store(true, Ordering::Relaxed);
+                failure = failure.and(Err(Failure { part: number, error }));
             }
-            let result = world.run_before(transfers, end);
-            world.post_notices();
-            let mut next = world.queue.peek_time().unwrap_or(Time::MAX);
-            for (reader, mail) in world.outbox.iter_mut().enumerate() {
-                next = next.min(mail.earliest());
-                // What was there has been read, so both boxes keep their room.
-                std::mem::swap(&mut *lock(&exchange.mail[write][*part * count + reader]), mail);
-            }
-            exchange.next[write][*part].store(next.as_ps(), Ordering::Relaxed);
-            exchange.busy[write][*part].store(until != Until::Done || !transfers.done(), Ordering::Relaxed);
-            exchange.failed[write][*part].store(result.is_err() || transfers.failed(), Ordering::Relaxed);
-            if failure.is_ok() {
-                failure = result;
-            }
-        }
-        if !exchange.barrier.wait() {
-            break;
         }
     }
-    failure
+    let mut together = exchange.barrier.wait();
+    for turn in 0usize.. {
+        let (write, read) = (turn & 1, !turn & 1);
+        let plan = Plan::of(&exchange.states[read]);
+        if !together || !plan.goes_on {
+            break;
+        }
+        for part in &mut parts {
+            let result = part.window(exchange, &plan, write, until);
+            failure = failure.and(result.map_err(|error| Failure { part: part.number, error }));
+        }
+        together = exchange.barrier.wait();
+    }
+    failure?;
+    Ok(parts.into_iter().map(|part| (part.number, part.world, W::end(part.client))).collect())
+}
+
+impl<C: Divided> Part<'_, C> {
+    /// One window: opens the mail of the one before, and writes what others have to know at the end.
+    fn window(&mut self, exchange: &Exchange, plan: &Plan, write: usize, until: Until) -> Result<(), EngineError> {
+        let (read, count) = (1 - write, exchange.states[0].len());
+        let Part { number, world, client } = self;
+        for writer in 0..count {
+            world.open(&mut lock(&exchange.mail[read][writer * count + *number]));
+        }
+        if !world.links.drains.is_empty() {
+            world.drain(plan.start);
+        }
+        if let Some(at) = plan.opening {
+            client.open(world, at);
+        }
+        let mut end = plan.start.saturating_add(exchange.window);
+        if matches!(client.meeting(), Meeting::There(_)) {
+            end = end.min(plan.alone);
+        }
+        let result = world.run_before(client, end);
+        world.post_notices();
+        let mut letters = Time::MAX;
+        for (reader, mail) in world.outbox.iter_mut().enumerate() {
+            letters = letters.min(mail.earliest());
+            // What was there has been read, so both boxes keep their room.
+            std::mem::swap(&mut *lock(&exchange.mail[write][*number * count + reader]), mail);
+        }
+        let state = &exchange.states[write][*number];
+        state.write(world.queue.peek_time().unwrap_or(Time::MAX), letters, client.meeting());
+        state.busy.store(until != Until::Done || !client.done(), Ordering::Relaxed);
+        state.failed.store(result.is_err() || client.failed(), Ordering::Relaxed);
+        result
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// One result of all parts.
-pub(crate) fn join(mut parts: Vec<Part<'_>>) -> Result<Run, EngineError> {
-    let ending = Ending::of(parts.iter_mut().map(|(world, _)| world));
-    let mut run = Run::default();
-    let mut states = Vec::with_capacity(parts.len());
-    for (world, transfers) in parts {
-        let one = world.into_run_with(&ending);
-        run.stats.add(&one.stats);
-        run.links.extend(one.links);
-        run.sightings.extend(one.sightings);
-        match (&mut run.counters, one.counters) {
-            (Some(all), Some(more)) => all.absorb(more),
-            (all, more) => *all = more,
-        }
-        crate::events::faults::absorb(&mut run.breakage, one.breakage);
-        match (&mut run.series, one.series) {
-            (Some(all), Some(more)) => all.absorb(more),
-            (all, more) => *all = more,
-        }
-        states.push(transfers);
-    }
-    run.links.sort_unstable_by_key(|load| load.link);
-    crate::events::observe::sort(&mut run.sightings);
-    Transferring::join(states, ending.at, run)
 }

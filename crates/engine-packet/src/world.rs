@@ -52,6 +52,10 @@ pub(crate) trait Client {
     fn event(&mut self, world: &mut World<'_>, now: Time, event: EventKind) -> Result<(), EngineError>;
     /// Whether everything is done.
     fn finished(&self) -> bool;
+    /// Whether a part has to stop here, before the end of its window, until others have come as far.
+    fn pauses(&mut self) -> bool {
+        false
+    }
 }
 
 impl World<'_> {
@@ -66,10 +70,13 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Hands out the events before `end`.
+    /// Hands out the events before `end`, or until the workload pauses.
     pub(crate) fn run_before(&mut self, client: &mut impl Client, end: Time) -> Result<(), EngineError> {
         while let Some((time, event)) = self.queue.pop_before(end) {
             self.step(client, time, event)?;
+            if client.pauses() {
+                break;
+            }
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use fabriscope_collectives::Rounds;
-use fabriscope_node::Main;
+use fabriscope_node::{Main, Ties};
 use fabriscope_schedule::Schedule;
 
 use crate::connections::Connections;
@@ -46,7 +46,7 @@ pub enum Work {
     /// Rounds of messages that each rank makes when it gets there.
     Rounds(RoundsWork),
     /// Programs that post work requests as they go, one of each rank.
-    Programs(Vec<Main>),
+    Programs(ProgramsWork),
 }
 
 impl fmt::Debug for Work {
@@ -54,9 +54,17 @@ impl fmt::Debug for Work {
         match self {
             Work::Schedule(schedule) => f.debug_tuple("Schedule").field(&schedule.ranks()).finish(),
             Work::Rounds(rounds) => f.debug_tuple("Rounds").field(&rounds.program.ranks()).finish(),
-            Work::Programs(mains) => f.debug_tuple("Programs").field(&mains.len()).finish(),
+            Work::Programs(programs) => f.debug_tuple("Programs").field(&programs.mains.len()).field(&programs.ties).finish(),
         }
     }
+}
+
+/// Programs, one of each rank.
+pub struct ProgramsWork {
+    /// What each rank does.
+    pub mains: Vec<Main>,
+    /// What those of different nodes know of each other.
+    pub ties: Ties,
 }
 
 /// Ranks that say round by round what they do.
@@ -120,10 +128,16 @@ impl Job {
         let work = Work::Rounds(RoundsWork { program: Arc::new(program), folding });
         Job { placement: Placement::PerNode(per_node), connections: Connections::default(), work }
     }
-    /// Programs, and the node of each.
+    /// Programs, and the node of each; they may know anything of each other.
     #[must_use]
     pub fn programs(nodes: Vec<u32>, mains: Vec<Main>) -> Job {
-        Job { placement: Placement::Nodes(nodes), connections: Connections::default(), work: Work::Programs(mains) }
+        Job::tied(nodes, mains, Ties::Any)
+    }
+    /// The same, and what programs of different nodes know of each other.
+    #[must_use]
+    pub fn tied(nodes: Vec<u32>, mains: Vec<Main>, ties: Ties) -> Job {
+        let work = Work::Programs(ProgramsWork { mains, ties });
+        Job { placement: Placement::Nodes(nodes), connections: Connections::default(), work }
     }
     /// How many ranks it has.
     #[must_use]
@@ -131,7 +145,7 @@ impl Job {
         match &self.work {
             Work::Schedule(schedule) => schedule.ranks(),
             Work::Rounds(rounds) => rounds.program.ranks(),
-            Work::Programs(mains) => mains.len() as u32,
+            Work::Programs(programs) => programs.mains.len() as u32,
         }
     }
 }

@@ -28,7 +28,7 @@ pub use connections::{Connections, PacketOrder, Service, Spraying};
 pub use counters::{Counter, CounterPlace, Counters};
 pub use error::EngineError;
 pub use fault_plan::{Chance, Effect, FaultPlan, PlannedFault, Recovery};
-pub use job::{Folding, Job, Placement, RankRounds, RoundsWork, Work};
+pub use job::{Folding, Job, Placement, ProgramsWork, RankRounds, RoundsWork, Work};
 pub use library::{DatagramCosts, Library, Queues, library, library_on};
 pub use options::{Counting, DeadlockPolicy, FastForward, Loss, RunOptions, Watch};
 pub use order::Order;

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use fabriscope_catalog::{Interface, Mpi};
 use fabriscope_collectives::{Algorithm, Call, Kind};
 use fabriscope_mpi::{Packing, World};
-use fabriscope_node::{Main, Record};
+use fabriscope_node::{Main, Record, Ties};
 use fabriscope_platform::{Layout, Processor, Target, path_mtu};
 use fabriscope_tool::Operation::Iteration;
 use fabriscope_tool::{Data, PerNode, Placing, Prepared, Ranks, Rows, SizeOption, Suite, Traits, UsageError, algorithm, mpi_for};
@@ -90,9 +90,17 @@ pub fn prepare(args: &[String], target: &Target) -> Result<Prepared, UsageError>
         Box::new(move |process| Box::pin(run::run(process, job, results)))
     };
     let mains = (0..ranks).map(main).collect();
+    // Helpers sit on the cores of adapters.
+    let ties = if job.helpers.is_empty() { job.world.ties() } else { Ties::Any };
     let cores = target.cores.clone();
-    let finish = move || report::report(&job, &results.lock(), cores.as_ref());
-    Ok(Prepared { placing: Placing::Blocks { per_node }, mains, finish: Box::new(finish), rows: Rows::default() })
+    let finish = move || {
+        // Means are taken in the order of ranks, whichever ended first.
+        let mut outcomes: Vec<(u32, job::Outcome)> = results.take();
+        outcomes.sort_unstable_by_key(|(rank, _)| *rank);
+        let outcomes: Vec<job::Outcome> = outcomes.into_iter().map(|(_, outcome)| outcome).collect();
+        report::report(&job, &outcomes, cores.as_ref())
+    };
+    Ok(Prepared { placing: Placing::Blocks { per_node }, mains, ties, finish: Box::new(finish), rows: Rows::default() })
 }
 
 /// A helper for each rank on the cores of its adapter.

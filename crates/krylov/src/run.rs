@@ -17,7 +17,7 @@ use super::share;
 use super::solver::Operation;
 
 /// One rank: an iteration that is not measured, then those that are; the same again with its helper, if it has one.
-pub(super) async fn run(process: Process, job: Arc<Job>, results: Record<Vec<Outcome>>) -> Result<(), ProgramError> {
+pub(super) async fn run(process: Process, job: Arc<Job>, results: Record<Vec<(u32, Outcome)>>) -> Result<(), ProgramError> {
     let me = process.rank();
     let part = &job.parts[me as usize];
     let mut peers: Vec<u32> = part.neighbours.iter().map(|(neighbour, _)| *neighbour).collect();
@@ -49,7 +49,7 @@ pub(super) async fn run(process: Process, job: Arc<Job>, results: Record<Vec<Out
         outcome.together = Some(iterations(&rank, &job, measured, with).await?);
         rank.synchronise().await?;
     }
-    results.lock().push(outcome);
+    results.lock().push((me, outcome));
     Ok(())
 }
 

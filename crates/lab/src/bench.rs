@@ -63,6 +63,8 @@ pub struct BenchRequest {
     pub counting: Counting,
     /// Which engine runs it.
     pub engine: BenchEngine,
+    /// Cores for one run; the result does not depend on it.
+    pub threads: usize,
     /// Seed of everything random.
     pub seed: u64,
 }
@@ -153,6 +155,7 @@ impl BenchRequest {
             capture: CaptureRequest::default(),
             counting: Counting::Off,
             engine: BenchEngine::Auto,
+            threads: 1,
             seed: 1,
         }
     }
@@ -320,6 +323,7 @@ impl BenchSetup {
             binding: self.binding.clone(),
             taps: taps.as_ref().map(Taps::list).unwrap_or_default(),
             counting: request.counting,
+            threads: request.threads,
             ..Launch::new(request.tool, &request.options, &self.parts)
         };
         let (printed, run) = launch.run_heard(cluster.as_ref(), listener)?;

@@ -4,7 +4,7 @@ use fabriscope_catalog::{NodeChoice, ResolvedCluster};
 use fabriscope_engine::{Cluster, Counting, Engine, EngineError, FaultPlan, Job, Run, RunOptions, Tap};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_fabric::topology::TopologyError;
-use fabriscope_node::Main;
+use fabriscope_node::{Main, Ties};
 use fabriscope_platform::{Binding, Layout, Target, Unlike};
 use fabriscope_tools::{Listener, PerNode, Prepared, Ranks, Tool, ToolOutput, UsageError};
 use fabriscope_units::Remedy;
@@ -109,6 +109,8 @@ pub struct Launch<'a> {
     pub counting: Counting,
     /// What breaks.
     pub faults: Option<FaultPlan>,
+    /// Cores for one run; the result does not depend on it.
+    pub threads: usize,
 }
 
 impl<'a> Launch<'a> {
@@ -128,6 +130,7 @@ impl<'a> Launch<'a> {
             taps: Vec::new(),
             counting: Counting::Off,
             faults: None,
+            threads: 1,
         }
     }
 
@@ -210,12 +213,14 @@ impl<'a> Launch<'a> {
         let seats = self.seated(cluster, taken)?;
         let nodes = (0..ranks).map(|rank| seats[prepared.placing.seat(rank).0 as usize]).collect();
         let mains = if self.traced { prepared.mains.into_iter().map(traced).collect() } else { prepared.mains };
+        // Stages of a message are noted where it is, which is one part.
+        let ties = if self.traced { Ties::Any } else { prepared.ties };
         let (taps, faults) = (self.taps.clone(), self.faults.clone());
-        let options = RunOptions { taps, counting: self.counting, faults, ..RunOptions::default() };
+        let options = RunOptions { threads: self.threads, taps, counting: self.counting, faults, ..RunOptions::default() };
         if let Some(listener) = listener {
             prepared.rows.listen(listener);
         }
-        let run = PacketEngine.run(cluster, Job::programs(nodes, mains), &options, self.seed)?;
+        let run = PacketEngine.run(cluster, Job::tied(nodes, mains, ties), &options, self.seed)?;
         Ok(((prepared.finish)(), run))
     }
 }

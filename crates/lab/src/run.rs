@@ -169,6 +169,7 @@ fn benchmark(lab: &ResolvedLab, bench: &Bench, seed: u64, settings: &RunSettings
         taps: taps.as_ref().map(Taps::list).unwrap_or_default(),
         counting: settings.counting,
         faults: lab.faults.clone(),
+        threads: settings.threads,
         ..Launch::new(tool, &bench.args, parts)
     };
     let (printed, run) = launch.run_on(&cluster)?;

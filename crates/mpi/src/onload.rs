@@ -160,14 +160,15 @@ impl Onload {
         self.endpoint.borrow().is_done(RequestId(request))
     }
     /// Waits for all ranks out of band, and answers peers meanwhile until nobody waits for an acknowledgement.
-    pub async fn synchronise(&self, process: &Process, protocol: &Protocol, shared: &Shared) -> Result<(), ProgramError> {
+    pub async fn synchronise(&self, process: &Process, protocol: &Protocol) -> Result<(), ProgramError> {
         self.run(process, |endpoint, adapter, cpu| endpoint.hasten(adapter, cpu))?;
         while !self.endpoint.borrow().is_idle() {
             self.turn(process, protocol, Time::MAX).await?;
         }
-        let times = shared.exchange.say_idle(process.rank());
-        while !shared.exchange.are_idle(process.ranks(), times) {
-            self.turn(process, protocol, process.now() + LOOK).await?;
+        process.arrive();
+        process.catch_up().await;
+        while !process.has_opened() {
+            self.turn(process, protocol, Time::MAX).await?;
         }
         process.barrier().await;
         Ok(())
@@ -208,6 +209,3 @@ fn failed(rank: u32, error: Psm2Error) -> ProgramError {
 fn no_adapter(rank: u32) -> ProgramError {
     ProgramError(format!("rank {rank}: PSM2 needs an adapter with an [onload] table; choose other software or another adapter"))
 }
-
-/// How often a rank at a barrier out of band looks whether the others are there. Basis: assumed; nothing is measured then.
-const LOOK: Span = Span::from_us(5);

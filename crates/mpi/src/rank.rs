@@ -128,7 +128,7 @@ impl Rank {
     /// As [`wait`](Self::wait).
     pub async fn synchronise(&self) -> Result<(), ProgramError> {
         if let Some(onload) = &self.onload {
-            return onload.synchronise(&self.process, &self.world.0.protocol, &self.world.0).await;
+            return onload.synchronise(&self.process, &self.world.0.protocol).await;
         }
         // A message that was copied is done for its sender; inside the barrier nobody would post it when credits come.
         while self.state.borrow().has_unsent() {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use fabriscope_catalog::{Accumulate, EagerChannel, Interface, Mpi, SingleElement};
-use fabriscope_node::Process;
+use fabriscope_node::{Process, Ties};
 use fabriscope_platform::{Binding, Target, path_mtu};
 use fabriscope_psm2 as psm2;
 use fabriscope_units::{Span, Time};
@@ -103,6 +103,12 @@ impl World {
             keeps,
             vectors: Vectors::default(),
         }))
+    }
+    /// What ranks on different nodes know of each other beside what their messages bring.
+    #[must_use]
+    pub fn ties(&self) -> Ties {
+        // Contents are in one place for all.
+        if self.0.keeps { Ties::Any } else { Ties::Fences }
     }
     /// What the ranks on the node of `process` share.
     pub(super) fn on(&self, process: &Process) -> Rc<NodeMemory> {

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use fabriscope_catalog::Rdma;
 use fabriscope_machine::{Access, PathClass, Use};
 use fabriscope_nccl::point_to_point::Schedule;
-use fabriscope_nccl::{self as nccl, NcclError, NetWay, Protocol, Settings, Transport};
+use fabriscope_nccl::{self as nccl, Algorithm, NcclError, NetWay, Protocol, Settings, Transport};
 use fabriscope_node::aggregation::Rules;
 use fabriscope_node::exchange::Exchange;
-use fabriscope_node::{Devices, Memory, Process, ProgramError, Record, exchange_keys};
+use fabriscope_node::{Devices, Memory, Process, ProgramError, Record, Ties, exchange_keys};
 use fabriscope_platform::nccl::{JobLibrary, Library};
 use fabriscope_platform::{Binding, Target, path_mtu};
 use fabriscope_units::Time;
@@ -175,6 +175,12 @@ impl World {
             exchange: Exchange::default(),
             sums: Record::default(),
         })))
+    }
+    /// What ranks on different nodes know of each other beside what their messages bring, in operations by these algorithms.
+    pub fn ties(&self, algorithms: impl IntoIterator<Item = Algorithm>) -> Ties {
+        // The contents of sums in switches are in one place for all.
+        let in_switches = |algorithm| matches!(algorithm, Algorithm::CollnetDirect | Algorithm::CollnetChain | Algorithm::Nvls);
+        if self.0.switches.is_some() && algorithms.into_iter().any(in_switches) { Ties::Any } else { Ties::Fences }
     }
     /// Who is whose neighbour in which channel.
     #[must_use]

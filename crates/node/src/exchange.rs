@@ -22,11 +22,21 @@ pub trait Key<T>: Copy + Ord {
     fn table(tables: &mut T) -> &mut BTreeMap<Self, Entry<Self::Value>>;
 }
 
-/// A value, and how many fences its writer had passed when it was put.
+/// A value, how many fences its writer had passed when it was put, and what was there before: who has not passed the fence behind the
+/// newer one still finds the older.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry<V> {
     fences: u64,
     value: V,
+    before: Option<(u64, V)>,
+}
+
+impl<V: Copy> Entry<V> {
+    /// What somebody finds who has passed so many fences.
+    fn seen(&self, passed: u64) -> Option<V> {
+        let newest = (self.fences < passed).then_some(self.value);
+        newest.or_else(|| self.before.filter(|(fences, _)| *fences < passed).map(|(_, value)| value))
+    }
 }
 
 #[derive(Default)]
@@ -34,8 +44,6 @@ struct Entries<T> {
     tables: T,
     /// Fences that each rank has passed.
     fences: BTreeMap<u32, u64>,
-    /// How often each rank has said that all it had sent was acknowledged.
-    idle: BTreeMap<u32, u64>,
 }
 
 impl<T> Entries<T> {
@@ -71,38 +79,28 @@ impl<T> Exchange<T> {
     pub fn put<K: Key<T>>(&self, me: u32, key: K, value: K::Value) {
         let entries = &mut *self.0.lock();
         let fences = entries.passed(me);
-        K::table(&mut entries.tables).insert(key, Entry { fences, value });
+        let table = K::table(&mut entries.tables);
+        let before = table.get(&key).and_then(|entry| if entry.fences < fences { Some((entry.fences, entry.value)) } else { entry.before });
+        table.insert(key, Entry { fences, value, before });
     }
     /// What rank `me` finds under a key.
     pub fn get<K: Key<T>>(&self, me: u32, key: K) -> Option<K::Value> {
         let entries = &mut *self.0.lock();
         let passed = entries.passed(me);
-        K::table(&mut entries.tables).get(&key).filter(|entry| entry.fences < passed).map(|entry| entry.value)
+        K::table(&mut entries.tables).get(&key).and_then(|entry| entry.seen(passed))
     }
     /// Everything that it finds under keys of a kind, in their order.
     pub fn all<K: Key<T>>(&self, me: u32) -> Vec<(K, K::Value)> {
         let entries = &mut *self.0.lock();
         let passed = entries.passed(me);
         let table = K::table(&mut entries.tables);
-        table.iter().filter(|(_, entry)| entry.fences < passed).map(|(key, entry)| (*key, entry.value)).collect()
+        table.iter().filter_map(|(key, entry)| Some((*key, entry.seen(passed)?))).collect()
     }
     /// How many keys of a range have something for it.
     pub fn count<K: Key<T>>(&self, me: u32, keys: Range<K>) -> usize {
         let entries = &mut *self.0.lock();
         let passed = entries.passed(me);
-        K::table(&mut entries.tables).range(keys).filter(|(_, entry)| entry.fences < passed).count()
-    }
-    /// All that rank `me` has sent is acknowledged: how often it has said so. Others see that at once, without a fence.
-    pub fn say_idle(&self, me: u32) -> u64 {
-        let entries = &mut *self.0.lock();
-        let times = entries.idle.entry(me).or_default();
-        *times += 1;
-        *times
-    }
-    /// Whether all of so many ranks have said it so often.
-    pub fn are_idle(&self, ranks: u32, times: u64) -> bool {
-        let entries = &*self.0.lock();
-        entries.idle.len() == ranks as usize && entries.idle.values().all(|said| *said >= times)
+        K::table(&mut entries.tables).range(keys).filter(|(_, entry)| entry.seen(passed).is_some()).count()
     }
     /// Waits until all ranks are here: then each finds what the others have put.
     pub async fn fence(&self, process: &Process) {
@@ -163,13 +161,12 @@ mod tests {
         assert_eq!((count(0..1), count(1..4)), (1, 0));
         exchange.put(1, NodeOf { rank: 1 }, 8);
         assert_eq!(exchange.all::<NodeOf>(0).len(), 1);
-    }
-
-    #[test]
-    fn ranks_are_idle_when_each_has_said_so_as_often() {
-        let exchange = Exchange::default();
-        assert_eq!((exchange.say_idle(0), exchange.say_idle(0), exchange.are_idle(2, 1)), (1, 2, false));
-        assert_eq!((exchange.say_idle(1), exchange.are_idle(2, 1), exchange.are_idle(2, 2)), (1, true, false));
+        // What is put in the place of something else is found behind its own fence, and the older until then.
+        exchange.put(0, NodeOf { rank: 0 }, 9);
+        exchange.put(0, NodeOf { rank: 0 }, 10);
+        assert_eq!(exchange.get(1, NodeOf { rank: 0 }), Some(7));
+        exchange.pass(1);
+        assert_eq!((exchange.get(0, NodeOf { rank: 0 }), exchange.get(1, NodeOf { rank: 0 })), (Some(7), Some(10)));
     }
 
     #[test]

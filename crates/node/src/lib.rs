@@ -45,7 +45,7 @@ pub use device::{CopyEngines, DeviceCosts, Devices, GpuCalls, Mapped, Memory, Mo
 pub use dma::{Crossing, DmaHops, DmaPath};
 pub use managed::{Managed, Pages, Toucher};
 pub use pcie::{Pcie, PcieTiming, ReadAhead, ReadStream};
-pub use process::{Main, Process, Program, UsedNics};
+pub use process::{Main, Process, Program, Ties, UsedNics};
 pub use program_error::ProgramError;
 pub use reach::Reach;
 pub use record::Record;

@@ -29,8 +29,18 @@ use crate::work::WorkLog;
 
 /// A running program.
 pub type Program = Pin<Box<dyn Future<Output = Result<(), ProgramError>>>>;
-/// Starts the program of one rank.
-pub type Main = Box<dyn FnOnce(Process) -> Program>;
+/// Starts the program of one rank, in the thread where it runs.
+pub type Main = Box<dyn FnOnce(Process) -> Program + Send>;
+
+/// What ranks of different nodes know of each other.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Ties {
+    /// Anything, at any moment: the job runs on one core.
+    #[default]
+    Any,
+    /// What messages bring them and fences of the store let them get: nodes of the job may run on several cores.
+    Fences,
+}
 
 /// What a suspended program waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -130,6 +140,17 @@ struct Inner {
     spawned: Vec<(usize, Main)>,
     /// A daemon: the job does not wait for its end.
     serves: bool,
+    gate: Gate,
+}
+
+/// Where a program stands that came to the barrier of all ranks and goes on working there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Gate {
+    Away,
+    /// It came then.
+    Come(Time),
+    /// All have come, the last one then.
+    Open(Time),
 }
 
 struct CoreState {
@@ -194,6 +215,7 @@ impl Process {
             works: WorkLog::default(),
             spawned: Vec::new(),
             serves: false,
+            gate: Gate::Away,
         };
         let RankPlacement { rank, ranks, node, lids, cpu, doorbell, sockets, devices, segments } = seat;
         Process(Rc::new(CoreState {
@@ -490,7 +512,7 @@ impl Process {
                 inner.seen = inner.clock;
                 return true;
             }
-            if copy.is_some_and(|copy| copy <= self.now()) {
+            if copy.is_some_and(|copy| copy <= self.now()) || self.opening().is_some_and(|at| at <= self.now()) {
                 return true;
             }
             if self.now() >= until {
@@ -525,6 +547,22 @@ impl Process {
     /// Waits for all ranks of the job, out of band: no network traffic.
     pub async fn barrier(&self) {
         self.suspend(Wait::Barrier).await;
+    }
+    /// Comes to that barrier and goes on working: the last one to come ends every wait of those that did so, and
+    /// [`has_opened`](Self::has_opened) says so.
+    pub fn arrive(&self) {
+        let inner = &mut *self.0.inner.borrow_mut();
+        inner.gate = Gate::Come(inner.clock);
+    }
+    /// Whether all ranks have come since this one [arrived](Self::arrive); said once.
+    #[must_use]
+    pub fn has_opened(&self) -> bool {
+        let inner = &mut *self.0.inner.borrow_mut();
+        let opened = matches!(inner.gate, Gate::Open(at) if at <= inner.clock);
+        if opened {
+            inner.gate = Gate::Away;
+        }
+        opened
     }
 
     /// When the first of the awaited things was, or will be, visible.
@@ -611,6 +649,26 @@ impl Process {
     #[must_use]
     pub fn next_note(&self) -> Option<Time> {
         self.0.inner.borrow().notes.front().map(|(at, _)| *at)
+    }
+    /// When it came to the barrier of all ranks, if it goes on working there until the last one comes.
+    #[must_use]
+    pub fn came(&self) -> Option<Time> {
+        match self.0.inner.borrow().gate {
+            Gate::Come(at) => Some(at),
+            Gate::Away | Gate::Open(_) => None,
+        }
+    }
+    /// The last of all ranks came at `at`.
+    pub fn let_through(&self, at: Time) {
+        self.0.inner.borrow_mut().gate = Gate::Open(at);
+    }
+    /// When the last of all ranks came, if the program does not know that yet.
+    #[must_use]
+    pub fn opening(&self) -> Option<Time> {
+        match self.0.inner.borrow().gate {
+            Gate::Open(at) => Some(at),
+            Gate::Away | Gate::Come(_) => None,
+        }
     }
     /// When the program last saw something that it had waited for.
     #[must_use]

@@ -1,6 +1,6 @@
 //! A job that is ready to be simulated: programs, where they belong, and what prints their results.
 
-use fabriscope_node::Main;
+use fabriscope_node::{Main, Ties};
 
 use crate::output::ToolOutput;
 use crate::rows::Rows;
@@ -56,6 +56,8 @@ pub struct Prepared {
     pub placing: Placing,
     /// One program per rank; all message sizes of the command line run in it, one after the other.
     pub mains: Vec<Main>,
+    /// What programs of different nodes know of each other.
+    pub ties: Ties,
     /// The tool's output, once every program has ended.
     pub finish: Finish,
     /// Where a listener hears of rows before; tools without rows tell nothing.

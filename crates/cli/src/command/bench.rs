@@ -65,6 +65,9 @@ struct JobArgs {
     /// on a few nodes) or `auto` (the default: packets, and flow for what is too large for them)
     #[arg(long, value_name = "ENGINE")]
     engine: Option<String>,
+    /// Cores for one run of packets between many ranks, 0 for all (default: up to 4); the result does not depend on it
+    #[arg(long, value_name = "N")]
+    cores: Option<usize>,
     #[command(flatten)]
     devices: DeviceArgs,
     #[command(flatten)]
@@ -148,6 +151,9 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     }
 }
 
+/// Cores where nothing is said: those of a part wait for those of others at every window. Basis: assumed; two were measured.
+const USUAL_CORES: usize = 4;
+
 /// What is asked for.
 fn request(name: &str, job: &JobArgs, options: Vec<String>, seed: u64) -> Result<BenchRequest, Failure> {
     let request = BenchRequest::named(name)?;
@@ -162,6 +168,7 @@ fn request(name: &str, job: &JobArgs, options: Vec<String>, seed: u64) -> Result
         capture: job.pcap.request(),
         counting: job.counters.counting()?,
         engine: job.engine.as_deref().map(BenchEngine::parse).transpose()?.unwrap_or_default(),
+        threads: job.cores.map_or_else(|| super::cores(0).min(USUAL_CORES), super::cores),
         seed,
         ..request
     })
@@ -246,7 +253,7 @@ impl JobArgs {
 
     /// Takes what `later` says, and keeps the rest.
     fn update(&mut self, later: JobArgs) {
-        let JobArgs { on, transport, nodes, ppn, placement, hosts, engine, devices, pcap, counters } = later;
+        let JobArgs { on, transport, nodes, ppn, placement, hosts, engine, cores, devices, pcap, counters } = later;
         let text = |own: &mut Option<String>, other: Option<String>| *own = other.or_else(|| own.take());
         text(&mut self.on, on);
         text(&mut self.transport, transport);
@@ -255,6 +262,7 @@ impl JobArgs {
         text(&mut self.engine, engine);
         self.nodes = nodes.or(self.nodes);
         self.ppn = ppn.or(self.ppn);
+        self.cores = cores.or(self.cores);
         text(&mut self.devices.bind, devices.bind);
         text(&mut self.devices.intra_node, devices.intra_node);
         text(&mut self.devices.gpu_aware, devices.gpu_aware);

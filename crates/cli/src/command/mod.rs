@@ -79,3 +79,8 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<Verdict, Failur
         Command::Completions(args) => completions::run(args, output),
     }
 }
+
+/// The cores that were asked for; 0 asks for all there are.
+fn cores(asked: usize) -> usize {
+    if asked > 0 { asked } else { std::thread::available_parallelism().map_or(1, usize::from) }
+}

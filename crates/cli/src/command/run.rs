@@ -74,7 +74,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     let lab = load(catalog, &args.lab).map_err(Failure::of)?;
     let settings = RunSettings {
         seed: context.seed,
-        threads: threads(args.threads),
+        threads: super::cores(args.threads),
         capture: args.pcap.request(),
         counting: args.counters.counting()?,
         memory: args.memory.limit(),
@@ -125,9 +125,4 @@ fn finished(args: &Args, lab: &ResolvedLab, single: &SingleRun) -> Result<Outcom
         outcome.text(note);
     }
     Ok(outcome)
-}
-
-/// The cores that were asked for; 0 asks for all there are.
-fn threads(asked: usize) -> usize {
-    if asked > 0 { asked } else { std::thread::available_parallelism().map_or(1, usize::from) }
 }

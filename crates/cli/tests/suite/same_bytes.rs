@@ -40,6 +40,25 @@ fn no_lab_depends_on_threads() {
     }
 }
 
+/// Jobs of enough ranks to run in parts: below several leaves and below one, over credits, SRD, PSM2, sockets and NCCL's rails.
+#[test]
+fn no_program_depends_on_cores() {
+    for command in [
+        "osu_allreduce --on lab-1024 --nodes 32 --ppn 8 -m 8:4096 --engine packet --counters",
+        "osu_alltoall --on csd3-opa --nodes 16 --ppn 16 -m 8:8 --engine packet",
+        "osu_alltoall --on aws-c5n-efa --nodes 16 --ppn 16 -m 8:8 --engine packet",
+        "osu_allreduce --on ibex-cpu --transport tcp --nodes 16 --ppn 16 -m 8:8 --engine packet",
+        "all_reduce_perf --on azure-ndh100v5:8 --nodes 8 -b 256K -e 256K",
+        "krylov --on alaska-roce25 --nodes 16 --ppn 16 -n 256 -i 2",
+    ] {
+        let run = |cores: &str| printed(&["bench"].into_iter().chain(command.split(' ')).chain(["--cores", cores]).collect::<Vec<_>>());
+        let one = run("1");
+        for cores in ["2", "4"] {
+            assert_eq!(one, run(cores), "{command} on {cores} cores");
+        }
+    }
+}
+
 #[test]
 fn the_seed_is_heard() {
     let lab = lab("permutation-16");

@@ -102,12 +102,12 @@ impl World<'_> {
 
     /// The longest window: see the head of this file.
     pub(crate) fn window(&self) -> Span {
-        let shortest = self.layout.shortest_crossing(&self.cluster.fabric.graph);
+        let (hosts, switches) = self.layout.shortest_crossings(&self.cluster.fabric.graph);
         if self.links.scheduling == Scheduling::Reserved {
-            return shortest + self.links.least_latency() / 2;
+            return hosts.min(switches + self.links.least_latency() / 2);
         }
         let never_waits = self.links.backpressure == Backpressure::Drop && self.links.vls == 1 && self.groups.aggregation.unit.is_none();
-        if never_waits { shortest + self.links.least_latency() } else { shortest }
+        hosts.min(if never_waits { switches + self.links.least_latency() } else { switches })
     }
 }
 

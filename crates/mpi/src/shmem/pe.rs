@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fabriscope_catalog::{Mpi, Shmem, ShmemCollectives, SingleElement};
-use fabriscope_node::{Process, ProgramError};
+use fabriscope_node::{Process, ProgramError, Ties};
 use fabriscope_platform::Target;
 use fabriscope_units::{Span, Time};
 use fabriscope_verbs::WatchId;
@@ -35,6 +35,11 @@ pub(super) struct Shared {
 }
 
 impl Job {
+    /// What PEs on different nodes know of each other beside what their messages bring.
+    #[must_use]
+    pub fn ties(&self) -> Ties {
+        self.0.world.ties()
+    }
     /// A job of `pes` PEs of the library `shmem` over the transport of `mpi`, with `heap` bytes of symmetric heap each; `keeps`: what is written
     /// there can be read.
     #[must_use]

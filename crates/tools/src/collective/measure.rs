@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use fabriscope_collectives::{Algorithm, Call, Kind};
 use fabriscope_mpi::{Casting, Multicast, MulticastSettings, OffloadSettings, OffloadState, Packing, Rank, Unable, World};
-use fabriscope_node::{Main, Process, ProgramError, Record};
+use fabriscope_node::{Main, Process, ProgramError, Record, Ties};
 use fabriscope_platform::Target;
 use fabriscope_tool::{Placing, Prepared, Rows, ToolOutput, UsageError, mpi_for};
 use fabriscope_units::Span;
@@ -24,7 +24,7 @@ pub(super) struct Mean {
     pub iterations: u32,
 }
 
-/// By rank.
+/// Of all ranks, in no order.
 pub(super) type RankMeans = Vec<Mean>;
 type Results = Record<Vec<RankMeans>>;
 
@@ -86,6 +86,9 @@ pub(super) fn programs(tool: &str, plan: Plan, target: &Target, report: Report) 
     let (iterations, results) = (vec![OnceLock::new(); choices.len()], Record::new(vec![Vec::new(); choices.len()]));
     let rows = Rows::default();
     let told = rows.clone();
+    // Switches that reduce, copies of packets and workers on DPUs are groups of the whole fabric.
+    let across = multicast.is_some() || desk.is_some() || switches.are_there();
+    let ties = if across { Ties::Any } else { world.ties() };
     let job = Arc::new(Job {
         plan,
         choices,
@@ -107,7 +110,7 @@ pub(super) fn programs(tool: &str, plan: Plan, target: &Target, report: Report) 
     };
     let mains = (0..ranks).map(|_| main()).collect();
     let finish = move || ToolOutput { remarks: remarks(&job), ..(job.report)(&job.plan, &results.lock()) };
-    Ok(Prepared { placing: Placing::Blocks { per_node }, mains, finish: Box::new(finish), rows })
+    Ok(Prepared { placing: Placing::Blocks { per_node }, mains, ties, finish: Box::new(finish), rows })
 }
 
 /// One rank: all sizes in turn.

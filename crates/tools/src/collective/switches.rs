@@ -44,6 +44,11 @@ impl Switches {
         Ok(Switches { instead, rules, element: plan.element, refused: Record::new(refusal(plan, target)) })
     }
 
+    /// Whether they have a part in any size.
+    pub fn are_there(&self) -> bool {
+        self.instead.iter().any(Option::is_some)
+    }
+
     /// What the hosts may have to do: calls and algorithms.
     pub fn by_hosts<'a>(&'a self, choices: &'a [(Call, Implementation)]) -> impl Iterator<Item = (&'a Call, &'a Algorithm)> {
         choices.iter().zip(&self.instead).filter_map(|((call, _), way)| match way {

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
 
-use fabriscope_node::{Main, Process, ProgramError, Record};
+use fabriscope_node::{Main, Process, ProgramError, Record, Ties};
 use fabriscope_platform::Target;
 use fabriscope_tool::arguments::{self, Meaning::Usual, Opt, Takes, opt};
 use fabriscope_tool::{Placing, Point, Prepared, Rows, ToolOutput, UsageError};
@@ -86,7 +86,13 @@ pub(super) fn prepare(tool: &'static str, about: &str, args: &[String], target: 
     };
     let mains = (0..ranks).map(main).collect();
     let finish = move || report(&casts, &training, &measured.lock());
-    Ok(Prepared { placing: Placing::Blocks { per_node: target.layout.per_node }, mains, finish: Box::new(finish), rows: Rows::default() })
+    Ok(Prepared {
+        placing: Placing::Blocks { per_node: target.layout.per_node },
+        mains,
+        ties: Ties::Any,
+        finish: Box::new(finish),
+        rows: Rows::default(),
+    })
 }
 
 fn model(given: &arguments::Given) -> Result<Model, UsageError> {

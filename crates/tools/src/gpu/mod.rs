@@ -9,7 +9,7 @@ mod gdrcopy;
 mod nvbandwidth;
 mod p2p;
 
-use fabriscope_node::{Devices, Memory, Mover, Process, Program, ProgramError, Record};
+use fabriscope_node::{Devices, Memory, Mover, Process, Program, ProgramError, Record, Ties};
 use fabriscope_platform::{GpuTarget, Target};
 use fabriscope_tool::arguments::Meaning::Usual;
 use fabriscope_tool::arguments::{self, Opt, Takes, opt};
@@ -116,6 +116,7 @@ fn alone<R: Default + Send + 'static>(
     Prepared {
         placing: Placing::Blocks { per_node: 1 },
         mains: vec![Box::new(move |process| run(process, filled))],
+        ties: Ties::Any,
         finish: Box::new(move || report(&results.lock())),
         rows: Rows::default(),
     }

@@ -122,7 +122,7 @@ impl Row {
 /// What is measured, by row and place.
 #[derive(Default)]
 struct Measured {
-    /// Mean time of an operation by case, of each rank.
+    /// Mean time of an operation by case, of each rank in their order; of rank 0 alone where some nodes stand for all.
     times: Vec<[Vec<Vec<Span>>; 2]>,
     /// Elements that were kept with other contents than they should have.
     wrong: Vec<[u64; 2]>,
@@ -216,8 +216,10 @@ pub fn prepare(operation: Operation, args: &[String], target: &Target) -> Result
         Box::new(move |process| Box::pin(run(process, job, results)))
     });
     let mains = mains.collect();
+    let plans = job.rows.iter().flat_map(|row| row.cases.iter().flatten()).filter_map(|case| case.plan.as_ref());
+    let ties = job.world.ties(plans.map(|plan| plan.choice.algorithm));
     let finish = move || report::report(&job, &results.lock(), job.rows.len());
-    Ok(Prepared { placing: Placing::FirstOf { nodes, per_node }, mains, finish: Box::new(finish), rows: told })
+    Ok(Prepared { placing: Placing::FirstOf { nodes, per_node }, mains, ties, finish: Box::new(finish), rows: told })
 }
 
 /// What a size is measured with; `some` nodes of the job stand for it.
@@ -295,7 +297,7 @@ async fn run(process: Process, job: Arc<Job>, results: Results) -> Result<(), Pr
             if let (true, [Case { plan: Some(plan), .. }]) = (row.heavy, &cases[..]) {
                 let (spans, skipped) = steady::measure(&c, &job, plan).await?;
                 let mut results = results.lock();
-                results.times[at][place][0].extend(spans.get(c.rank() as usize));
+                results.times[at][place][0] = spans;
                 results.remarks[at] = skipped.remark(row.bytes).into_iter().collect();
             } else if place > 0 && row.measured_once(&job.settings) {
                 // All ranks have said what they measured at the other place; whoever comes here first.
@@ -304,7 +306,9 @@ async fn run(process: Process, job: Arc<Job>, results: Results) -> Result<(), Pr
             } else {
                 for (number, case) in cases.iter().enumerate() {
                     let span = measure(&c, &job, case).await?;
-                    results.lock().times[at][place][number].push(span);
+                    let times = &mut results.lock().times[at][place][number];
+                    times.resize(ranks as usize, Span::ZERO);
+                    times[c.rank() as usize] = span;
                 }
                 c.barrier().await?;
             }

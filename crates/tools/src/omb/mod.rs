@@ -19,7 +19,7 @@ mod sync;
 use std::sync::Arc;
 
 use fabriscope_mpi::{Buffer, OffloadState, Rank, World};
-use fabriscope_node::{Main, Process, ProgramError, Record};
+use fabriscope_node::{Main, Process, ProgramError, Record, Ties};
 use fabriscope_platform::Target;
 use fabriscope_tool::{Placing, Prepared, Ranks, Rows, ToolOutput, UsageError, mpi_for};
 use fabriscope_units::{Bytes, Span};
@@ -68,7 +68,7 @@ pub fn prepare(benchmark: &'static Benchmark, args: &[String], target: &Target) 
         let remarks = settings.offload.iter().map(|offload| format!("messages: {offload}")).collect();
         ToolOutput { remarks, ..report(&settings, &samples(&settings, &results.lock())) }
     };
-    Ok(Prepared { placing, mains, finish: Box::new(finish), rows })
+    Ok(Prepared { placing, mains, ties: Ties::Any, finish: Box::new(finish), rows })
 }
 
 /// One rank: all sizes in turn.

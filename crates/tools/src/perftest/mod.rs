@@ -22,7 +22,7 @@ mod test;
 
 use std::sync::Arc;
 
-use fabriscope_node::{Main, Process, ProgramError, Record};
+use fabriscope_node::{Main, Process, ProgramError, Record, Ties};
 
 pub use gpu::{Accelerator, Driver};
 pub use header::Address;
@@ -75,7 +75,7 @@ pub fn prepare(test: Test, args: &[String], target: &Target) -> Result<Prepared,
     let main = |shared: Arc<Shared>| -> Main { Box::new(move |process| Box::pin(run(process, shared))) };
     let mains = vec![main(shared.clone()), main(shared.clone())];
     let finish = move || -> ToolOutput { report(&shared.settings, &shared.measured.lock()) };
-    Ok(Prepared { placing: Placing::TwoNodes, mains, finish: Box::new(finish), rows })
+    Ok(Prepared { placing: Placing::TwoNodes, mains, ties: Ties::Any, finish: Box::new(finish), rows })
 }
 
 /// One end: all sizes in turn.

@@ -69,8 +69,9 @@ pub(super) fn prepare(
         Box::new(move |process| Box::pin(run(process, shared, results)))
     };
     let mains = (0..pes).map(|_| main()).collect();
+    let ties = shared.job.ties();
     let finish = move || ToolOutput { remarks, ..report::collective(&shared.settings, &results.lock()) };
-    Ok(Prepared { placing: Placing::Blocks { per_node: target.layout.per_node }, mains, finish: Box::new(finish), rows })
+    Ok(Prepared { placing: Placing::Blocks { per_node: target.layout.per_node }, mains, ties, finish: Box::new(finish), rows })
 }
 
 /// The rules of the MPI library, with those that the OpenSHMEM library has itself in their place.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use fabriscope_catalog::{Mpi, Shmem};
 use fabriscope_mpi::Width;
 use fabriscope_mpi::shmem::{Job, Pe};
-use fabriscope_node::{Main, Process, ProgramError, Record};
+use fabriscope_node::{Main, Process, ProgramError, Record, Ties};
 use fabriscope_platform::Target;
 use fabriscope_tool::{Placing, Prepared, Rows as Told, ToolOutput};
 use fabriscope_units::{Bytes, Span};
@@ -38,7 +38,7 @@ pub(super) fn prepare(settings: Arc<Settings>, (shmem, mpi): (&Shmem, &Mpi), tar
     };
     let remark = format!("{}: {}", shmem.library, if settings.heap { "buffers of the symmetric heap" } else { "static buffers" });
     let finish = move || ToolOutput { remarks: vec![remark], ..report::pairs(&settings, &results.lock()) };
-    Prepared { placing, mains, finish: Box::new(finish), rows: told }
+    Prepared { placing, mains, ties: Ties::Any, finish: Box::new(finish), rows: told }
 }
 
 async fn run(process: Process, job: Job, s: Arc<Settings>, (results, told): (Record<Rows>, Told)) -> Result<(), ProgramError> {

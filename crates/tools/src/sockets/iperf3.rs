@@ -8,7 +8,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use fabriscope_node::{Main, Process, ProgramError, Record, Socket};
+use fabriscope_node::{Main, Process, ProgramError, Record, Socket, Ties};
 use fabriscope_platform::Target;
 use fabriscope_tcp::Algorithm;
 use fabriscope_tcp::kernel::SocketOptions;
@@ -97,7 +97,7 @@ pub(super) fn prepare(args: &[String], _: &Target) -> Result<Prepared, UsageErro
     };
     let mains = (0..2 * streams).map(main).collect();
     let finish = move || report(&settings, &results.lock());
-    Ok(Prepared { placing: Placing::Pairs { pairs: streams }, mains, finish: Box::new(finish), rows: Rows::default() })
+    Ok(Prepared { placing: Placing::Pairs { pairs: streams }, mains, ties: Ties::Any, finish: Box::new(finish), rows: Rows::default() })
 }
 
 fn parse(args: &[String]) -> Result<Settings, UsageError> {

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use fabriscope_node::{Main, Process, ProgramError, Record};
+use fabriscope_node::{Main, Process, ProgramError, Record, Ties};
 use fabriscope_platform::Target;
 use fabriscope_tcp::kernel::SocketOptions;
 use fabriscope_tool::arguments::Meaning::{Harmless, Refused, Usual};
@@ -98,7 +98,7 @@ pub(super) fn prepare(args: &[String], _: &Target) -> Result<Prepared, UsageErro
     };
     let mains = vec![main(true), main(false)];
     let finish = move || report(&settings, &results.lock());
-    Ok(Prepared { placing: Placing::TwoNodes, mains, finish: Box::new(finish), rows: Rows::default() })
+    Ok(Prepared { placing: Placing::TwoNodes, mains, ties: Ties::Any, finish: Box::new(finish), rows: Rows::default() })
 }
 
 fn parse(args: &[String]) -> Result<Settings, UsageError> {

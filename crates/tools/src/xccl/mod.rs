@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use fabriscope_nccl::NcclError;
 use fabriscope_nccl_runtime::{Communicator, Exchange, World};
-use fabriscope_node::{Main, Process, ProgramError, Record};
+use fabriscope_node::{Main, Process, ProgramError, Record, Ties};
 use fabriscope_platform::Target;
 use fabriscope_platform::nccl::{JobLibrary, Library};
 use fabriscope_tool::arguments::Meaning::{Harmless, Refused};
@@ -169,7 +169,7 @@ pub fn prepare(benchmark: &'static Benchmark, args: &[String], target: &Target) 
     let placing = if target.layout.nodes == 1 { Placing::Blocks { per_node: 2 } } else { Placing::TwoNodes };
     let mains = mains.collect();
     let finish = move || report(&s, library.first(), &results.lock());
-    Ok(Prepared { placing, mains, finish: Box::new(finish), rows })
+    Ok(Prepared { placing, mains, ties: Ties::Any, finish: Box::new(finish), rows })
 }
 
 /// One rank: all sizes in turn.

@@ -1,12 +1,10 @@
 //! One-sided updates of MPI on simulated clusters: what they cost, and what they leave in memory.
 
 use crate::machine;
-use std::cell::RefCell;
-use std::rc::Rc;
 
 use fabriscope_catalog::{Accumulate, ResolvedCluster, SingleElement};
 use fabriscope_mpi::{Datatype, Operands, Rank, Reduction, Update, World};
-use fabriscope_node::{Main, ProgramError};
+use fabriscope_node::{Main, ProgramError, Record};
 use fabriscope_units::Bytes;
 use machine::{column, execute, latency, parts, ri2, run_on, target};
 
@@ -86,7 +84,7 @@ fn adapters_without_atomics_send_messages() {
 fn job<F, P>(parts: &ResolvedCluster, ranks: u32, program: P) -> Result<(), String>
 where
     F: Future<Output = Result<(), ProgramError>> + 'static,
-    P: Fn(Rank) -> F + Clone + 'static,
+    P: Fn(Rank) -> F + Clone + Send + 'static,
 {
     let world = World::with_contents(parts.sole().software.mpi.as_ref().unwrap(), &target(parts), ranks);
     let main = |_| -> Main {
@@ -128,7 +126,7 @@ async fn end(rank: &Rank) -> Result<(), ProgramError> {
 fn a_counter_gives_every_number_once() {
     for (accumulate, single) in WAYS {
         let machine = with_ways(ri2(7, 1), accumulate, single);
-        let seen: Rc<RefCell<Vec<u64>>> = Rc::default();
+        let seen: Record<Vec<u64>> = Record::default();
         let all = seen.clone();
         let program = move |rank: Rank| {
             let drawn = all.clone();
@@ -139,13 +137,13 @@ fn a_counter_gives_every_number_once() {
                 for _ in 0..if rank.rank() == 0 { 0 } else { 5 } {
                     let fetch = rank.update(Update::FetchAndOp, 0, operands(Datatype::LongLong, Reduction::Sum, 8)).await?;
                     let old = rank.fetched(fetch).await?;
-                    drawn.borrow_mut().push(old);
+                    drawn.lock().push(old);
                 }
                 end(&rank).await
             }
         };
         job(&machine, 7, program).unwrap();
-        let mut values = seen.borrow().clone();
+        let mut values = seen.lock().clone();
         values.sort_unstable();
         assert_eq!(values, (0..30).collect::<Vec<u64>>(), "{accumulate:?} {single:?}");
     }
@@ -156,7 +154,7 @@ fn a_counter_gives_every_number_once() {
 fn sums_are_complete_and_prefixes_in_order() {
     for (accumulate, single) in WAYS {
         let machine = with_ways(ri2(4, 1), accumulate, single);
-        let failures: Rc<RefCell<Vec<String>>> = Rc::default();
+        let failures: Record<Vec<String>> = Record::default();
         let all = failures.clone();
         let count = 100_000u32;
         let program = move |rank: Rank| {
@@ -176,7 +174,7 @@ fn sums_are_complete_and_prefixes_in_order() {
                 rank.load(result + 8, &mut word)?;
                 // What was at element 1 before: the sum of some of the ranks 1 to 3.
                 if rank.rank() > 0 && !(0..=6).contains(&(f64::from_ne_bytes(word) as i64)) {
-                    failures.borrow_mut().push(format!("rank {} fetched {}", rank.rank(), f64::from_ne_bytes(word)));
+                    failures.lock().push(format!("rank {} fetched {}", rank.rank(), f64::from_ne_bytes(word)));
                 }
                 end(&rank).await?;
                 if rank.rank() == 0 {
@@ -184,7 +182,7 @@ fn sums_are_complete_and_prefixes_in_order() {
                         rank.load(there + 8 * u64::from(at), &mut word)?;
                         // 1 + 2 + 3 times the index.
                         if f64::from_ne_bytes(word) != 6.0 * f64::from(at) {
-                            failures.borrow_mut().push(format!("element {at} is {}", f64::from_ne_bytes(word)));
+                            failures.lock().push(format!("element {at} is {}", f64::from_ne_bytes(word)));
                         }
                     }
                 }
@@ -192,7 +190,7 @@ fn sums_are_complete_and_prefixes_in_order() {
             }
         };
         job(&machine, 4, program).unwrap();
-        assert!(failures.borrow().is_empty(), "{accumulate:?} {single:?}: {:?}", failures.borrow());
+        assert!(failures.lock().is_empty(), "{accumulate:?} {single:?}: {:?}", failures.lock());
     }
 }
 
@@ -201,7 +199,7 @@ fn sums_are_complete_and_prefixes_in_order() {
 fn one_comparison_wins() {
     for (accumulate, single) in WAYS {
         let machine = with_ways(ri2(4, 1), accumulate, single);
-        let seen: Rc<RefCell<Vec<u64>>> = Rc::default();
+        let seen: Record<Vec<u64>> = Record::default();
         let all = seen.clone();
         let program = move |rank: Rank| {
             let found = all.clone();
@@ -214,13 +212,13 @@ fn one_comparison_wins() {
                     let swap = Operands { compare: 5, ..operands(Datatype::LongLong, Reduction::Replace, 8) };
                     let fetch = rank.update(Update::CompareAndSwap, 0, swap).await?;
                     let old = rank.fetched(fetch).await?;
-                    found.borrow_mut().push(old);
+                    found.lock().push(old);
                 }
                 end(&rank).await
             }
         };
         job(&machine, 4, program).unwrap();
-        let values = seen.borrow().clone();
+        let values = seen.lock().clone();
         let winners = values.iter().filter(|value| **value == 5).count();
         let stored: Vec<u64> = values.iter().copied().filter(|value| *value != 5).collect();
         assert!(winners == 1 && stored[0] == stored[1] && (101..=103).contains(&stored[0]), "{accumulate:?} {single:?}: {values:?}");

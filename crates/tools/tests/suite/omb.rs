@@ -1,12 +1,10 @@
 //! The OSU benchmarks and the message-passing layer on simulated clusters.
 
 use crate::machine;
-use std::cell::RefCell;
-use std::rc::Rc;
 
 use fabriscope_catalog::{EagerChannel, Interface, Mpi, RailPolicy, Rendezvous, ResolvedCluster, TagMatching};
 use fabriscope_mpi::{Rank, World};
-use fabriscope_node::{Main, ProgramError};
+use fabriscope_node::{Main, ProgramError, Record};
 use fabriscope_tools::Tool;
 use fabriscope_units::Bytes;
 use fabriscope_units::Remedy;
@@ -125,7 +123,7 @@ fn two_rails_carry_twice_as_much_when_striped() {
 }
 
 /// Runs one program per rank on the first nodes of a lab; each gets its rank and writes what it saw.
-fn job<F>(ranks: u32, program: impl Fn(Rank, Rc<RefCell<Vec<String>>>) -> F + Clone + 'static) -> Result<Vec<String>, String>
+fn job<F>(ranks: u32, program: impl Fn(Rank, Record<Vec<String>>) -> F + Clone + Send + 'static) -> Result<Vec<String>, String>
 where
     F: Future<Output = Result<(), ProgramError>> + 'static,
 {
@@ -136,13 +134,13 @@ where
 fn job_on<F>(
     parts: &ResolvedCluster,
     ranks: u32,
-    program: impl Fn(Rank, Rc<RefCell<Vec<String>>>) -> F + Clone + 'static,
+    program: impl Fn(Rank, Record<Vec<String>>) -> F + Clone + Send + 'static,
 ) -> Result<Vec<String>, String>
 where
     F: Future<Output = Result<(), ProgramError>> + 'static,
 {
     let world = World::new(parts.sole().software.mpi.as_ref().unwrap(), &target(parts), ranks);
-    let seen = Rc::new(RefCell::new(Vec::new()));
+    let seen = Record::new(Vec::new());
     let main = || -> Main {
         let (world, seen, program) = (world.clone(), seen.clone(), program.clone());
         Box::new(move |process| Box::pin(async move { program(Rank::init_all(process, world).await?, seen).await }))
@@ -165,7 +163,7 @@ fn messages_match_by_tag_and_in_order() {
         let last = rank.irecv(Some(0), None, 300_000)?;
         rank.wait(last).await?;
         rank.recv(None, None, 8).await?;
-        seen.borrow_mut().push("all".to_owned());
+        seen.lock().push("all".to_owned());
         Ok(())
     });
     assert_eq!(seen.unwrap(), ["all"]);
@@ -198,7 +196,7 @@ fn messages_in_packets_come_whole_and_in_order() {
                 rank.recv(Some(0), Some(7), size).await?;
             }
             rank.recv(Some(0), Some(8), 4097).await?;
-            seen.borrow_mut().push("all".to_owned());
+            seen.lock().push("all".to_owned());
             Ok(())
         });
         assert_eq!(seen.unwrap(), ["all"]);
@@ -248,7 +246,7 @@ fn all_ranks_talk_to_all() {
             rank.wait_all(sends).await?;
             rank.wait_all(receives).await?;
         }
-        seen.borrow_mut().push(format!("rank {} of {}", rank.rank(), rank.ranks()));
+        seen.lock().push(format!("rank {} of {}", rank.rank(), rank.ranks()));
         Ok(())
     });
     assert_eq!(seen.unwrap().len(), 5);

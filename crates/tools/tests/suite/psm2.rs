@@ -2,16 +2,14 @@
 #![expect(clippy::disallowed_methods, reason = "UPDATE_GOLDEN writes the pinned file anew")]
 
 use crate::machine;
-use std::cell::RefCell;
 use std::fmt::Write;
 use std::path::Path;
-use std::rc::Rc;
 
 use fabriscope_catalog::ResolvedCluster;
 use fabriscope_engine::{Cluster, Engine, Job, Loss, Run, RunOptions, timing};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_mpi::{Rank, World};
-use fabriscope_node::{Main, ProgramError};
+use fabriscope_node::{Main, ProgramError, Record};
 use fabriscope_units::Bytes;
 use machine::{column, parts, run_on, target};
 
@@ -78,7 +76,7 @@ fn latency_by_size_is_as_written_down() {
 }
 
 /// Runs `program` on `ranks` ranks, `per_node` on each node, over wires that lose packets; ranks of a node talk through the adapter.
-fn job<F>(ranks: u32, per_node: u32, loss: f64, program: impl Fn(Rank) -> F + Clone + 'static) -> Run
+fn job<F>(ranks: u32, per_node: u32, loss: f64, program: impl Fn(Rank) -> F + Clone + Send + 'static) -> Run
 where
     F: Future<Output = Result<(), ProgramError>> + 'static,
 {
@@ -102,7 +100,7 @@ const SIZES: [u32; 7] = [0, 8, 600, 12_000, 40_000, 70_000, 300_000];
 /// Rank 0 sends, rank 1 receives half of the messages late; a message in the place of another would be too long for one of
 /// the receives.
 fn lossy(loss: f64) -> (Run, u32) {
-    let received = Rc::new(RefCell::new(0));
+    let received = Record::new(0);
     let seen = received.clone();
     let run = job(2, 1, loss, move |rank| {
         let seen = seen.clone();
@@ -113,13 +111,13 @@ fn lossy(loss: f64) -> (Run, u32) {
                     rank.send(1, 3, size).await?;
                 } else {
                     rank.recv(Some(0), Some(3), size).await?;
-                    *seen.borrow_mut() += 1;
+                    *seen.lock() += 1;
                 }
             }
             rank.synchronise().await
         }
     });
-    let count = *received.borrow();
+    let count = *received.lock();
     (run, count)
 }
 

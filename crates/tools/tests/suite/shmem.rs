@@ -1,14 +1,12 @@
 //! OpenSHMEM on simulated clusters: what calls cost, what they leave in memory, and in which order.
 
 use crate::machine;
-use std::cell::RefCell;
-use std::rc::Rc;
 
 use fabriscope_catalog::{ResolvedCluster, SingleElement};
 use fabriscope_collectives::{Algorithm, Call, Kind};
 use fabriscope_mpi::Width;
 use fabriscope_mpi::shmem::{Job, Operation, Pe, Relation};
-use fabriscope_node::{Main, ProgramError};
+use fabriscope_node::{Main, ProgramError, Record};
 use fabriscope_units::{Bytes, Span};
 use machine::{column, execute, latency, parts, ri2, run_on, target};
 
@@ -16,7 +14,7 @@ use machine::{column, execute, latency, parts, ri2, run_on, target};
 fn job<F, P>(parts: &ResolvedCluster, pes: u32, program: P) -> Result<(), String>
 where
     F: Future<Output = Result<(), ProgramError>> + 'static,
-    P: Fn(Pe) -> F + Clone + 'static,
+    P: Fn(Pe) -> F + Clone + Send + 'static,
 {
     let target = target(parts);
     let (shmem, mpi) = (target.shmem.as_ref().unwrap(), target.mpi.as_ref().unwrap());
@@ -119,7 +117,7 @@ fn calls_are_verbs_and_little_more() {
 /// Through a buffer of the library a put returns before its bytes have left: it costs the caller its copy. A longer one waits.
 #[test]
 fn short_puts_return_at_once() {
-    let times: Rc<RefCell<Vec<Span>>> = Rc::default();
+    let times: Record<Vec<Span>> = Record::default();
     let all = times.clone();
     let program = move |pe: Pe| {
         let times = all.clone();
@@ -128,7 +126,7 @@ fn short_puts_return_at_once() {
                 for size in [8u32, 4096, 65_536] {
                     let begun = pe.now();
                     pe.put(1, 0, 1 << 18, size).await?;
-                    times.borrow_mut().push(pe.now().since(begun));
+                    times.lock().push(pe.now().since(begun));
                     pe.quiet().await?;
                 }
             }
@@ -136,7 +134,7 @@ fn short_puts_return_at_once() {
         }
     };
     job(&ri2(2, 1), 2, program).unwrap();
-    let times = times.borrow();
+    let times = times.lock();
     assert!(times[0] < Span::from_ns(400) && times[1] < Span::from_ns(1500), "{times:?}");
     // 64 KiB at 100 Gb/s take 5.2 us.
     assert!(times[2] > Span::from_ns(5200), "{times:?}");
@@ -146,7 +144,7 @@ fn short_puts_return_at_once() {
 #[test]
 fn bytes_arrive() {
     for machine in clusters() {
-        let failures: Rc<RefCell<Vec<String>>> = Rc::default();
+        let failures: Record<Vec<String>> = Record::default();
         let all = failures.clone();
         let program = move |pe: Pe| {
             let failures = all.clone();
@@ -165,20 +163,20 @@ fn bytes_arrive() {
                 let mut bytes = vec![0; at as usize];
                 pe.memory().load(0, &mut bytes)?;
                 if let Some(wrong) = bytes.iter().position(|byte| *byte != before as u8 + 1) {
-                    failures.borrow_mut().push(format!("PE {}: byte {wrong} is {}", pe.me(), bytes[wrong]));
+                    failures.lock().push(format!("PE {}: byte {wrong} is {}", pe.me(), bytes[wrong]));
                 }
                 // What PE `next` has is of this one.
                 pe.get_nbi(next, 500_000, 8, 5000).await?;
                 pe.quiet().await?;
                 pe.memory().load(500_000, &mut bytes[..5000])?;
                 if bytes[..5000].iter().any(|byte| *byte != pe.me() as u8 + 1) {
-                    failures.borrow_mut().push(format!("PE {} got something else", pe.me()));
+                    failures.lock().push(format!("PE {} got something else", pe.me()));
                 }
                 barrier_all(&pe).await
             }
         };
         job(&machine, 3, program).unwrap_or_else(|error| panic!("{}: {error}", machine.name));
-        assert!(failures.borrow().is_empty(), "{}: {:?}", machine.name, failures.borrow());
+        assert!(failures.lock().is_empty(), "{}: {:?}", machine.name, failures.lock());
     }
 }
 
@@ -186,7 +184,7 @@ fn bytes_arrive() {
 #[test]
 fn a_fence_orders_puts() {
     for machine in clusters() {
-        let seen: Rc<RefCell<Vec<u64>>> = Rc::default();
+        let seen: Record<Vec<u64>> = Record::default();
         let all = seen.clone();
         let program = move |pe: Pe| {
             let seen = all.clone();
@@ -201,7 +199,7 @@ fn a_fence_orders_puts() {
                         pe.wait_until(8, Relation::AtLeast, round).await?;
                     } else {
                         pe.wait_until(0, Relation::Equal, round).await?;
-                        seen.borrow_mut().push(word(&pe, 1024 + 99_992));
+                        seen.lock().push(word(&pe, 1024 + 99_992));
                         pe.memory().store(400_000, &round.to_ne_bytes())?;
                         pe.put(0, 8, 400_000, 8).await?;
                     }
@@ -211,7 +209,7 @@ fn a_fence_orders_puts() {
         };
         job(&machine, 2, program).unwrap_or_else(|error| panic!("{}: {error}", machine.name));
         let expected: Vec<u64> = (1..=10u64).map(|round| u64::from_ne_bytes([round as u8; 8])).collect();
-        assert_eq!(*seen.borrow(), expected, "{}", machine.name);
+        assert_eq!(*seen.lock(), expected, "{}", machine.name);
     }
 }
 
@@ -219,7 +217,7 @@ fn a_fence_orders_puts() {
 #[test]
 fn a_fence_waits_where_puts_may_overtake() {
     let of = |machine: &ResolvedCluster| {
-        let times: Rc<RefCell<Vec<Span>>> = Rc::default();
+        let times: Record<Vec<Span>> = Record::default();
         let all = times.clone();
         let program = move |pe: Pe| {
             let times = all.clone();
@@ -230,13 +228,13 @@ fn a_fence_waits_where_puts_may_overtake() {
                     pe.fence().await?;
                     let fenced = pe.now();
                     pe.quiet().await?;
-                    times.borrow_mut().extend([fenced.since(begun), pe.now().since(fenced)]);
+                    times.lock().extend([fenced.since(begun), pe.now().since(fenced)]);
                 }
                 Ok(())
             }
         };
         job(machine, 2, program).unwrap();
-        let times = times.borrow();
+        let times = times.lock();
         (times[0], times[1])
     };
     let [connected, adaptive, srd] = clusters();
@@ -257,7 +255,7 @@ fn atomics_are_atomic() {
         machine
     };
     for machine in clusters().into_iter().chain([by_messages]) {
-        let drawn: Rc<RefCell<Vec<u64>>> = Rc::default();
+        let drawn: Record<Vec<u64>> = Record::default();
         let all = drawn.clone();
         let program = move |pe: Pe| {
             let drawn = all.clone();
@@ -265,7 +263,7 @@ fn atomics_are_atomic() {
                 if pe.me() > 0 {
                     for _ in 0..5 {
                         let number = pe.finc(0, (64, Width::Eight)).await?;
-                        drawn.borrow_mut().push(number);
+                        drawn.lock().push(number);
                         pe.add(0, (72, Width::Eight), u64::from(pe.me())).await?;
                     }
                     pe.quiet().await?;
@@ -279,17 +277,17 @@ fn atomics_are_atomic() {
                     let fits = 1000 + pe.cswap(2, half, 7, 9).await?;
                     let differs = 1000 + pe.cswap(2, half, 7, 1).await?;
                     let swapped = 1001 + pe.swap(2, half, 3).await?;
-                    drawn.borrow_mut().extend([wrapped, whole, fits, differs, swapped]);
+                    drawn.lock().extend([wrapped, whole, fits, differs, swapped]);
                 }
                 barrier_all(&pe).await?;
                 if pe.me() == 0 {
-                    drawn.borrow_mut().push(300 + word(&pe, 72));
+                    drawn.lock().push(300 + word(&pe, 72));
                 }
                 Ok(())
             }
         };
         job(&machine, 4, program).unwrap_or_else(|error| panic!("{}: {error}", machine.name));
-        let mut values = drawn.borrow().clone();
+        let mut values = drawn.lock().clone();
         values.sort_unstable();
         // 0 to 14; the counter of PE 2 was 2³² − 1 (ends in 5) and wraps to 0 beside a 7; then 7, 9 and 9 are there; 5 · (1 + 2 + 3) = 30.
         let expected: Vec<u64> = (0..15).chain([105, 330, 1007, 1009, 1010, 200 + (7 << 32)]).collect();

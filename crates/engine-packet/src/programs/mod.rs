@@ -1,5 +1,10 @@
 //! Runs `async` programs on their cores: wakes them when what they wait for is visible, carries their doorbells.
 
+mod parts;
+mod spawned;
+
+pub(crate) use parts::{Mains, ProgramsEnd};
+
 use std::ops::Range;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -14,13 +19,16 @@ use fabriscope_verbs::{CqId, Lid};
 
 use crate::event::{Event, EventKind};
 use crate::host::{TimerUse, posting};
+use crate::workload::Meeting;
 use crate::world::{Client, World};
 
-/// The programs of a job.
+/// The programs of a job, or those of its ranks on the nodes of one part.
 #[allow(clippy::vec_box)] // As `Process::enter` takes them.
 pub(crate) struct Programs {
     slots: Vec<Slot>,
-    /// Ranks of each node.
+    /// The slot of each rank of the job; [`ELSEWHERE`] for those of other parts.
+    slot_of: Vec<u32>,
+    /// Slots of each node.
     on_node: Vec<Vec<u32>>,
     /// Adapters of each node, and the node of each adapter.
     adapters: Vec<Range<u32>>,
@@ -32,10 +40,23 @@ pub(crate) struct Programs {
     rung: Vec<Doorbell>,
     lent: Vec<Box<Adapter>>,
     running: usize,
-    /// A rank that had not come to the barrier when that was last looked at; all before it had.
+    /// A slot that had not come to the barrier when that was last looked at; all before it had.
     late: usize,
-    /// Ranks of the job; what they started on adapters comes behind them.
+    /// Ranks here; what they started on adapters comes behind them.
     ranks: usize,
+    barrier: AcrossParts,
+}
+
+/// A rank of another part.
+const ELSEWHERE: u32 = u32::MAX;
+
+/// How ranks meet that are in one part or in several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AcrossParts {
+    /// All are here.
+    Alone,
+    /// Others are elsewhere: who opens the barrier is told how it stands here.
+    Among { meeting: Meeting, news: bool },
 }
 
 struct Slot {
@@ -54,10 +75,20 @@ impl Slot {
     fn is_awaited(&self) -> bool {
         self.program.is_some() && !self.serves
     }
+    /// When it came to the barrier, if it is there.
+    fn came(&self) -> Option<Time> {
+        if self.wait == Wait::Barrier { Some(self.process.now()) } else { self.process.came() }
+    }
 }
 
 impl Programs {
-    pub fn new(world: &World<'_>, cluster: &Cluster, homes: Vec<u32>, mains: Vec<Main>) -> Result<Programs, EngineError> {
+    /// The programs of a whole job; `homes` has the node of each rank.
+    pub fn new(world: &World<'_>, cluster: &Cluster, homes: &[u32], mains: Vec<Main>) -> Result<Programs, EngineError> {
+        Programs::of_part(world, cluster, homes, (0..homes.len() as u32).zip(mains).collect())
+    }
+
+    /// Those of ranks `mains`, which are all of `homes` or those of the part that `world` is; in the order of ranks.
+    fn of_part(world: &World<'_>, cluster: &Cluster, homes: &[u32], mains: Vec<(u32, Main)>) -> Result<Programs, EngineError> {
         let parts = &cluster.parts;
         let endpoints = world.links.endpoints;
         let adapters: Vec<Range<u32>> =
@@ -71,9 +102,10 @@ impl Programs {
             (0..cluster.groups.len()).map(|group| cluster.seen_by(group)).map(|p| (timing::cpu(p), timing::doorbell(p))).collect();
         let ranks = homes.len() as u32;
         let mut on_node = vec![Vec::new(); nodes as usize];
-        let mut slots = Vec::with_capacity(homes.len());
+        let mut slots = Vec::with_capacity(mains.len());
         let mut shares = vec![0; nodes as usize];
-        homes.iter().filter_map(|node| shares.get_mut(*node as usize).map(|share: &mut u32| *share += 1)).for_each(drop);
+        let here = mains.iter().map(|(rank, _)| homes[*rank as usize]);
+        here.filter_map(|node| shares.get_mut(node as usize).map(|share: &mut u32| *share += 1)).for_each(drop);
         let devices = devices_of(cluster, &shares);
         let sockets = |(node, share): (u32, u32)| {
             let group = cluster.group_of(node);
@@ -82,12 +114,14 @@ impl Programs {
         };
         let sockets: Vec<Option<Rc<Sockets>>> = (0..).zip(shares).map(sockets).collect();
         let segments: Vec<Rc<Segments>> = (0..nodes).map(|_| Rc::default()).collect();
-        for (rank, (node, main)) in homes.into_iter().zip(mains).enumerate() {
-            let rank = rank as u32;
+        let (mut slot_of, whole) = (vec![ELSEWHERE; homes.len()], mains.len() == homes.len());
+        for (rank, main) in mains {
+            let node = homes[rank as usize];
             if node >= nodes {
                 return Err(EngineError::NoSuchNode { rank, node, nodes });
             }
-            on_node[node as usize].push(rank);
+            slot_of[rank as usize] = slots.len() as u32;
+            on_node[node as usize].push(slots.len() as u32);
             let process = Process::new(RankPlacement {
                 rank,
                 ranks,
@@ -105,6 +139,7 @@ impl Programs {
         let running = slots.len();
         Ok(Programs {
             slots,
+            slot_of,
             on_node,
             adapters,
             node_at,
@@ -116,13 +151,15 @@ impl Programs {
             running,
             late: 0,
             ranks: running,
+            barrier: if whole { AcrossParts::Alone } else { AcrossParts::Among { meeting: Meeting::Expected, news: false } },
         })
     }
 
     pub fn begin(&mut self, world: &mut World<'_>) {
-        for rank in 0..self.slots.len() as u32 {
-            self.wake(world, rank, Time::ZERO);
+        for slot in 0..self.slots.len() as u32 {
+            self.wake(world, slot, Time::ZERO);
         }
+        self.open_barrier(world);
     }
 
     /// Refuses to end while programs still wait.
@@ -130,24 +167,29 @@ impl Programs {
         if self.running == 0 {
             return Ok(());
         }
-        let mut who: Vec<String> = self
-            .slots
+        let mut who = self.waiting();
+        who.extend(world.groups.aggregation.waiting(&world.cluster.fabric.graph));
+        let at = world.queue.now();
+        Err(EngineError::Stalled { at, waiting: self.running, ranks: self.ranks, who: who.join("\n") })
+    }
+
+    /// Who has not ended, and what each waits for.
+    fn waiting(&self) -> Vec<String> {
+        self.slots
             .iter()
             .enumerate()
             .filter(|(_, slot)| slot.program.is_some())
-            .take(20)
-            .map(|(rank, slot)| {
+            .take(NAMED)
+            .map(|(index, slot)| {
                 let own = match slot.process.awaited() {
                     Awaited::Unsaid => String::new(),
                     awaited => format!("{awaited}: "),
                 };
-                let who = if rank < self.ranks { format!("rank {rank}") } else { format!("worker {}", rank - self.ranks) };
+                let rank = slot.process.rank();
+                let who = if index < self.ranks { format!("rank {rank}") } else { format!("worker {}", index - self.ranks) };
                 format!("  {who} on node {} waits for {own}{}", slot.process.node(), describe(&slot.wait))
             })
-            .collect();
-        who.extend(world.groups.aggregation.waiting(&world.cluster.fabric.graph));
-        let at = world.queue.now();
-        Err(EngineError::Stalled { at, waiting: self.running, ranks: self.ranks, who: who.join("\n") })
+            .collect()
     }
 
     /// What the ranks noted of work beside the network.
@@ -159,46 +201,48 @@ impl Programs {
         self.slots.iter().take(self.ranks).map(|slot| slot.ended).collect()
     }
 
-    fn wake(&mut self, world: &mut World<'_>, rank: u32, at: Time) {
-        let slot = &mut self.slots[rank as usize];
+    fn wake(&mut self, world: &mut World<'_>, index: u32, at: Time) {
+        let slot = &mut self.slots[index as usize];
         if at < slot.wake_at {
             slot.wake_at = at;
-            world.queue.push(at, Event::wake(rank));
+            world.queue.push(at, Event::wake(index));
         }
     }
 
-    fn resume(&mut self, world: &mut World<'_>, now: Time, rank: u32) -> Result<(), EngineError> {
-        let slot = &mut self.slots[rank as usize];
+    fn resume(&mut self, world: &mut World<'_>, now: Time, index: u32) -> Result<(), EngineError> {
+        let slot = &mut self.slots[index as usize];
         if slot.wake_at != now {
             return Ok(());
         }
         slot.wake_at = Time::MAX;
         let Some(program) = &mut slot.program else { return Ok(()) };
+        let was_there = slot.process.came().is_some();
         let adapters = self.adapters[slot.process.node() as usize].clone();
         let first = adapters.start;
-        let hosts = adapters.start as usize..adapters.end as usize;
+        let hosts = (first - world.hosts.first) as usize..(adapters.end - world.hosts.first) as usize;
         self.lent.extend(world.hosts.all[hosts.clone()].iter_mut().filter_map(|host| host.adapter.take()));
         slot.process.enter(now, std::mem::take(&mut self.lent));
         let result = program.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         let used;
         (self.lent, used) = slot.process.leave(&mut self.rung);
-        for (nic, (host, adapter)) in world.hosts.all[hosts].iter_mut().zip(self.lent.drain(..)).enumerate() {
+        for (nic, (host, adapter)) in world.hosts.all[hosts.clone()].iter_mut().zip(self.lent.drain(..)).enumerate() {
             host.adapter = Some(adapter);
             if used.has(nic) {
                 host.watch_contexts();
             }
         }
         let met = || adapters.clone().enumerate().filter(|(nic, _)| used.has(*nic)).map(|(_, host)| host);
-        let slot = &self.slots[rank as usize];
+        let slot = &self.slots[index as usize];
         for host in adapters.clone() {
             world.watch.trace.seen(host, slot.process.seen_at());
         }
-        let slot = &mut self.slots[rank as usize];
+        let slot = &mut self.slots[index as usize];
         match result {
             Poll::Ready(outcome) => {
                 slot.program = None;
                 slot.ended = slot.process.now();
-                self.running -= usize::from((rank as usize) < self.ranks);
+                self.running -= usize::from((index as usize) < self.ranks);
+                let rank = slot.process.rank();
                 outcome.map_err(|error| EngineError::Program { rank, at: slot.ended, message: error.to_string() })?;
             }
             Poll::Pending => slot.wait = slot.process.waits_for(),
@@ -214,16 +258,19 @@ impl Programs {
         let node = self.node_at[first as usize] as usize;
         if let Some(devices) = self.devices[node].as_ref().filter(|devices| devices.take_asked()) {
             if let Some(reach) = &world.cluster.groups[world.cluster.group_of(node as u32)].reach {
-                world.hosts.hops.meet(reach, node, devices);
+                // A part that does not begin with the first host begins with the first one of a node, and all nodes are alike.
+                let before = (world.hosts.first / (adapters.end - first)) as usize;
+                world.hosts.hops.meet(reach, node - before, devices);
             }
-            let hosts = &mut world.hosts.all[adapters.start as usize..adapters.end as usize];
-            hosts.iter_mut().for_each(|host| host.pipeline.meet_copies());
+            world.hosts.all[hosts].iter_mut().for_each(|host| host.pipeline.meet_copies());
         }
         self.send_doorbells(world, first);
-        self.pass_on(world, now, rank);
-        self.start_spawned(world, rank)?;
-        if self.slots[rank as usize].process.serves() && !self.slots[rank as usize].serves {
-            self.slots[rank as usize].serves = true;
+        self.pass_on(world, now, index);
+        self.start_spawned(world, index)?;
+        let slot = &mut self.slots[index as usize];
+        let serves = slot.process.serves() && !slot.serves;
+        slot.serves |= serves;
+        if serves || slot.process.came().is_some() && !was_there {
             self.open_barrier(world);
         }
         for host in met() {
@@ -233,15 +280,18 @@ impl Programs {
                 world.arm_timer(host);
             }
         }
-        self.suspend(world, now, rank);
+        self.suspend(world, now, index);
         Ok(())
     }
 
-    /// Shows other cores of the node what `rank` has written for them.
-    fn pass_on(&mut self, world: &mut World<'_>, now: Time, rank: u32) {
-        for (to, at) in self.slots[rank as usize].process.take_told() {
+    /// Shows other cores of the node what a rank has written for them.
+    fn pass_on(&mut self, world: &mut World<'_>, now: Time, index: u32) {
+        let from = self.slots[index as usize].process.rank();
+        for (to, at) in self.slots[index as usize].process.take_told() {
+            // Nobody is told anything on another node.
+            let Some(&to) = self.slot_of.get(to as usize).filter(|to| **to != ELSEWHERE) else { continue };
             let slot = &self.slots[to as usize];
-            slot.process.hear(at, rank);
+            slot.process.hear(at, from);
             if matches!(slot.wait, Wait::Any { .. }) && slot.program.is_some() {
                 self.wake(world, to, at.max(now));
             }
@@ -249,25 +299,25 @@ impl Programs {
     }
 
     /// Plans the wake-up of a rank that has just stopped.
-    fn suspend(&mut self, world: &mut World<'_>, now: Time, rank: u32) {
-        let slot = &self.slots[rank as usize];
+    fn suspend(&mut self, world: &mut World<'_>, now: Time, index: u32) {
+        let slot = &self.slots[index as usize];
         let at = match (&slot.program, &slot.wait) {
             (Some(_), Wait::Nothing) => Some(now),
             (Some(_), Wait::Until(time)) => Some(*time),
-            (Some(_), Wait::Any { .. } | Wait::Sockets(_)) => self.ready_at(world, rank),
+            (Some(_), Wait::Any { .. } | Wait::Sockets(_)) => self.ready_at(world, index),
             (_, Wait::Barrier) | (None, _) => {
                 self.open_barrier(world);
                 None
             }
         };
         if let Some(at) = at {
-            self.wake(world, rank, at.max(now));
+            self.wake(world, index, at.max(now));
         }
     }
 
-    /// Lets all ranks go on when every one that still runs has reached the barrier.
+    /// Lets all ranks go on when every one that still runs has reached the barrier, or says so where others run elsewhere.
     fn open_barrier(&mut self, world: &mut World<'_>) {
-        let is_late = |slot: &Slot| slot.is_awaited() && slot.wait != Wait::Barrier;
+        let is_late = |slot: &Slot| slot.is_awaited() && slot.came().is_none();
         // Those before the one that was late the last time have been here since.
         if let Some(more) = self.slots.iter().skip(self.late).position(is_late) {
             self.late += more;
@@ -277,24 +327,43 @@ impl Programs {
         if self.slots.iter().any(is_late) {
             return;
         }
-        let awaited = self.slots.iter().filter(|slot| slot.is_awaited());
-        let Some(at) = awaited.map(|slot| slot.process.now()).max() else { return };
-        for rank in 0..self.slots.len() as u32 {
-            let slot = &mut self.slots[rank as usize];
-            if slot.is_awaited() {
+        let last = self.slots.iter().filter(|slot| slot.is_awaited()).filter_map(Slot::came).max();
+        match (&mut self.barrier, last) {
+            (AcrossParts::Among { meeting, news }, _) => {
+                *meeting = last.map_or(Meeting::Nobody, Meeting::There);
+                *news = last.is_some();
+            }
+            (AcrossParts::Alone, Some(at)) => self.go_on(world, at),
+            (AcrossParts::Alone, None) => {}
+        }
+    }
+
+    /// All ranks here that are at the barrier go on at `at`.
+    fn go_on(&mut self, world: &mut World<'_>, at: Time) {
+        for index in 0..self.slots.len() as u32 {
+            let slot = &mut self.slots[index as usize];
+            if !slot.is_awaited() {
+                continue;
+            }
+            if slot.wait == Wait::Barrier {
                 slot.wait = Wait::Nothing;
-                self.wake(world, rank, at);
+            } else {
+                slot.process.let_through(at);
+            }
+            // Who is busy finds it open.
+            if matches!(slot.wait, Wait::Nothing | Wait::Any { .. }) {
+                self.wake(world, index, at.max(world.queue.now()));
             }
         }
     }
 
-    fn ready_at(&self, world: &World<'_>, rank: u32) -> Option<Time> {
-        let slot = &self.slots[rank as usize];
-        let first = self.adapters[slot.process.node() as usize].start as usize;
-        let adapter = |index: usize| world.hosts.all[first + index].adapter.as_deref();
+    fn ready_at(&self, world: &World<'_>, index: u32) -> Option<Time> {
+        let slot = &self.slots[index as usize];
+        let first = (self.adapters[slot.process.node() as usize].start - world.hosts.first) as usize;
+        let adapter = |nic: usize| world.hosts.all[first + nic].adapter.as_deref();
         match &slot.wait {
             Wait::Any { cqs, watches, until } => {
-                let at = earliest(adapter, cqs, watches).into_iter().chain(slot.process.next_note()).min();
+                let at = earliest(adapter, cqs, watches).into_iter().chain(slot.process.next_note()).chain(slot.process.opening()).min();
                 let at = at.unwrap_or(Time::MAX).min(*until);
                 at.is_known().then_some(at)
             }
@@ -343,63 +412,6 @@ impl Programs {
     }
 }
 
-/// Programs on the cores of adapters.
-impl Programs {
-    /// Starts what `rank` asked for.
-    fn start_spawned(&mut self, world: &mut World<'_>, rank: u32) -> Result<(), EngineError> {
-        let spawned = self.slots[rank as usize].process.take_spawned();
-        if spawned.is_empty() {
-            return Ok(());
-        }
-        let parent = self.slots[rank as usize].process.clone();
-        let here = spawned.len() as u32;
-        let mut memories: Vec<(usize, Option<Rc<Sockets>>)> = Vec::new();
-        for (nic, main) in spawned {
-            let group = world.cluster.group_of(parent.node());
-            let parts = world.cluster.seen_by(group);
-            let dpu = parts.sole().node.dpu.as_ref().ok_or_else(|| {
-                EngineError::Setup(format!(
-                    "a program for the cores of `{}`, which has none; use a cluster with a DPU",
-                    parts.sole().node.nic.name
-                ))
-            })?;
-            if here > dpu.part.cores {
-                let (name, cores) = (&parts.sole().node.nic.name, dpu.part.cores);
-                return Err(EngineError::Setup(format!("{here} programs for the {cores} cores of `{name}`; start at most {cores}")));
-            }
-            let reach = world.cluster.groups[group].reach.as_deref();
-            let known = memories.iter().find(|(other, _)| *other == nic).map(|(_, memory)| memory.clone());
-            let memory = known.unwrap_or_else(|| reach.and_then(|reach| timing::on_adapter(parts, reach, nic, here)).map(Rc::new));
-            memories.push((nic, memory.clone()));
-            let number = self.slots.len() as u32;
-            let process = Process::new(RankPlacement {
-                rank: number,
-                ranks: self.ranks as u32,
-                node: parent.node(),
-                lids: (0..parent.nics()).map(|nic| parent.lid(nic)).collect(),
-                cpu: dpu.cpu.core(),
-                doorbell: timing::doorbell(parts),
-                sockets: memory,
-                devices: None,
-                segments: Rc::clone(parent.segments()),
-            });
-            process.trace(parent.is_traced());
-            let program = main(process.clone());
-            self.on_node[parent.node() as usize].push(number);
-            self.slots.push(Slot {
-                process,
-                program: Some(program),
-                wait: Wait::Nothing,
-                wake_at: Time::MAX,
-                ended: Time::ZERO,
-                serves: false,
-            });
-            self.wake(world, number, world.queue.now());
-        }
-        Ok(())
-    }
-}
-
 impl Client for Programs {
     fn visible(&mut self, world: &mut World<'_>, host: u32, queue: Option<CqId>, visible: Time) {
         let node = self.node_at[host as usize];
@@ -411,21 +423,21 @@ impl Client for Programs {
             _ => false,
         };
         for i in 0..self.on_node[node as usize].len() {
-            let rank = self.on_node[node as usize][i];
-            let slot = &self.slots[rank as usize];
+            let index = self.on_node[node as usize][i];
+            let slot = &self.slots[index as usize];
             if visible < slot.wake_at
                 && slot.program.is_some()
                 && concerns(&slot.wait)
-                && let Some(at) = self.ready_at(world, rank)
+                && let Some(at) = self.ready_at(world, index)
             {
-                self.wake(world, rank, at.max(world.queue.now()));
+                self.wake(world, index, at.max(world.queue.now()));
             }
         }
     }
 
     fn event(&mut self, world: &mut World<'_>, now: Time, event: EventKind) -> Result<(), EngineError> {
         match event {
-            EventKind::Wake { rank } => self.resume(world, now, rank),
+            EventKind::Wake { slot } => self.resume(world, now, slot),
             EventKind::Doorbell { host, doorbell } => {
                 self.ring(world, now, host, doorbell);
                 Ok(())
@@ -436,6 +448,13 @@ impl Client for Programs {
 
     fn finished(&self) -> bool {
         self.running == 0
+    }
+
+    fn pauses(&mut self) -> bool {
+        match &mut self.barrier {
+            AcrossParts::Alone => false,
+            AcrossParts::Among { news, .. } => std::mem::take(news),
+        }
     }
 }
 
@@ -463,3 +482,6 @@ fn describe(wait: &Wait) -> String {
         }
     }
 }
+
+/// Ranks that a stalled job names.
+const NAMED: usize = 20;
