@@ -5,11 +5,12 @@
 //! the rate that the file says, else at that of the cluster; their delay is that of the cluster.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::subnet::{Kind, Plug, Subnet, natural};
 use super::{Cable, ImportError};
 use crate::graph::{Builder, Graph, LinkSpec, Node, PortId, Socket, Vertex};
-use crate::topology::{Coordinates, Fabric, Irregular, Links};
+use crate::topology::{Coordinates, Fabric, Irregular, Links, Managed};
 
 /// Which device became what.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -95,9 +96,24 @@ impl Subnet {
             return Err(ImportError::Disconnected { name: name(first), others: count - 1, from: name(Vertex(0)) });
         }
         let endpoints = wiring.endpoints.iter().map(endpoint_name).collect();
-        let irregular = Irregular::new(&graph, endpoints, wiring.switches.iter().map(switch_name).collect());
+        let mut irregular = Irregular::new(&graph, endpoints, wiring.switches.iter().map(switch_name).collect());
+        irregular.managed = self.managed(&wiring, &number).map(Arc::new);
         let radix = graph.switches().map(|switch| u32::from(graph.port_count(switch))).max().unwrap_or(0);
         Ok(Fabric { graph, coordinates: Coordinates::Irregular(irregular), radix })
+    }
+}
+
+impl Subnet {
+    /// What a subnet manager sees beside the graph, where all switches have GUIDs; `number` has those of switches by device.
+    fn managed(&self, wiring: &Wiring, number: &[Option<u32>]) -> Option<Managed> {
+        let guids = wiring.switches.iter().map(|&device| self.devices[device as usize].guid).collect::<Option<Vec<u64>>>()?;
+        let services = self.cables.iter().flat_map(|cable| [(cable.ends[0], cable.ends[1]), (cable.ends[1], cable.ends[0])]);
+        let services = services.filter(|(end, _)| self.device(*end).kind == Kind::Aggregation);
+        let at = |(_, switch): (Plug, Plug)| Some((crate::SwitchId(number[switch.device as usize]?), PortId(switch.port - 1)));
+        let mut services: Vec<(crate::SwitchId, PortId)> = services.filter_map(at).collect();
+        services.sort_unstable();
+        services.dedup();
+        Some(Managed { guids, services })
     }
 }
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::Counts;
-use crate::graph::{Graph, Node, SwitchId};
+use crate::graph::{Graph, Node, PortId, SwitchId};
 use crate::routing::Tables;
 
 /// Names and tables of a fabric without coordinates.
@@ -21,8 +21,20 @@ pub struct Irregular {
     pub diameter: u32,
     /// Forwarding tables that came with the fabric.
     pub tables: Option<Arc<Tables>>,
+    /// What a subnet manager sees beside the graph, where the fabric is a subnet of InfiniBand.
+    pub managed: Option<Arc<Managed>>,
     /// Endpoints 0 to this one send and receive; the others are only there. The tables need not lead to them.
     pub in_use: u32,
+}
+
+/// What a subnet manager sees of a fabric beside its graph: it goes through switches in the order of their GUIDs, and has paths to
+/// aggregation nodes (SHARP) as to any other adapter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Managed {
+    /// The GUID of each switch, by number.
+    pub guids: Vec<u64>,
+    /// Ports of switches with aggregation nodes behind them, which are no endpoints.
+    pub services: Vec<(SwitchId, PortId)>,
 }
 
 impl Irregular {
@@ -34,6 +46,7 @@ impl Irregular {
             cables: graph.cable_count(),
             diameter: diameter(graph),
             tables: None,
+            managed: None,
             in_use: graph.endpoint_count(),
         }
     }

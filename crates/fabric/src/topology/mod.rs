@@ -24,7 +24,7 @@ pub use cable_list::{CableError, NamedCable, NamedSwitch};
 pub use conforms::{Defect, conforms};
 pub use grid::Grid;
 pub use groups::{Groups, Inside};
-pub use irregular::Irregular;
+pub use irregular::{Irregular, Managed};
 pub use oversubscription::{Oversubscription, OversubscriptionError};
 pub use tree::Tree;
 

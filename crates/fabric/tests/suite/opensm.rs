@@ -80,7 +80,7 @@ fn opensm(subnet: &Subnet, engine: &str, roots: &[u64]) -> Answer {
 /// ibsim with a fabric, ready to be asked. It stays as long as its standard input is open.
 fn ibsim(topology: &Path, socket: &str) -> Owned {
     let mut command = Command::new("ibsim");
-    command.args(["-s", "-N", "4096", "-S", "1024", "-P", "65536"]).arg(topology).env("IBSIM_SOCKNAME", socket);
+    command.args(["-s", "-N", "16384", "-S", "2048", "-P", "262144"]).arg(topology).env("IBSIM_SOCKNAME", socket);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut simulator = Owned(command.spawn().unwrap_or_else(|error| panic!("ibsim: {error}; {INSTALL}")));
     let mut stdout = simulator.0.stdout.take().expect("it is piped");
@@ -340,10 +340,56 @@ fn the_dragonfly_of_72_endpoints() {
     assert_eq!(fell_back, ["updn", "ftree"]);
 }
 
+/// Entries of both tables, and how many are the same.
+fn same(fabric: &Fabric, ours: &Tables, theirs: &Tables) -> (usize, usize) {
+    let entries = fabric.graph.switches().flat_map(|at| fabric.graph.endpoints().map(move |dest| (at, dest)));
+    let mut counts = (0, 0);
+    for (at, dest) in entries {
+        counts.0 += 1;
+        counts.1 += usize::from(ours.port(at, dest, 0) == theirs.port(at, dest, 0));
+    }
+    counts
+}
+
+/// A real fabric: destinations come in OpenSM's order, so that every entry of `minhop`, and of `updn` from the same roots, is OpenSM's.
+fn compare_entries(what: &str, subnet: &Subnet) {
+    let fabric = subnet.fabric(&links()).unwrap();
+    let theirs = opensm(subnet, "minhop", &[]);
+    let (all, equal) = same(&fabric, &Tables::min_hop(&fabric, 0).unwrap(), &theirs.tables);
+    assert_eq!(equal, all, "{what}: minhop");
+    let wiring = subnet.wiring();
+    let guid = |at: SwitchId| subnet.devices[wiring.switches[at.index()] as usize].guid.unwrap();
+    let level = levels(&fabric);
+    let top = level.iter().max().copied();
+    let highest = fabric.graph.switches().filter(|at| Some(level[at.index()]) == top).collect();
+    for roots in [Tables::roots(&fabric).unwrap(), highest] {
+        let theirs = opensm(subnet, "updn", &roots.iter().copied().map(guid).collect::<Vec<_>>());
+        let (all, equal) = same(&fabric, &Tables::up_down(&fabric, 0, Some(&roots)).unwrap(), &theirs.tables);
+        assert_eq!(equal, all, "{what}: updn from {} roots", roots.len());
+    }
+}
+
+fn read(name: &str) -> Subnet {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fabrics");
+    import::read(&import::text(&std::fs::read(folder.join(name)).unwrap()).unwrap()).unwrap()
+}
+
+#[test]
+fn entries_are_those_of_opensm() {
+    for name in ["small.ibnetdiscover", "dgx-ndr.ibnetdiscover"] {
+        compare_entries(name, &read(name));
+    }
+}
+
+/// 2,447,550 entries of each.
+#[test]
+#[ignore = "half a minute: make test-long"]
+fn entries_of_selene_are_those_of_opensm() {
+    compare_entries("selene", &read("selene-compute.ibnetdiscover.gz"));
+}
+
 #[test]
 fn real_fabrics() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fabrics");
-    let read = |name: &str| import::read(&import::text(&std::fs::read(folder.join(name)).unwrap()).unwrap()).unwrap();
     compare("small", &read("small.ibnetdiscover"));
     compare("dgx", &read("dgx-ndr.ibnetdiscover"));
 }

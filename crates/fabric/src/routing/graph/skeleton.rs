@@ -2,7 +2,7 @@
 
 use crate::graph::{EndpointId, LinkId, Node, SwitchId};
 use crate::routing::{Routing, RoutingError};
-use crate::topology::Fabric;
+use crate::topology::{Coordinates, Fabric, Irregular};
 
 /// A cable to another switch, seen from one of its ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,13 @@ pub(super) struct Leaf {
     pub(super) endpoints: Vec<(EndpointId, u8)>,
 }
 
+/// What tables lead to behind the ports of one switch, in port order; no endpoint is an aggregation node.
+#[derive(Clone, Debug)]
+pub(super) struct Destinations {
+    pub(super) switch: SwitchId,
+    pub(super) ports: Vec<(Option<EndpointId>, u8)>,
+}
+
 /// Switches and the ways between them.
 #[derive(Clone, Debug)]
 pub(super) struct Skeleton {
@@ -32,6 +39,8 @@ pub(super) struct Skeleton {
     ways: Vec<Edge>,
     /// Switches that have endpoints, by number.
     pub(super) leaves: Vec<Leaf>,
+    /// What tables lead to, in the order in which OpenSM fills them.
+    pub(super) destinations: Vec<Destinations>,
 }
 
 impl Skeleton {
@@ -85,7 +94,8 @@ impl Skeleton {
                 leaves.push(Leaf { switch, endpoints });
             }
         }
-        Ok(Skeleton { first, ways, leaves })
+        let destinations = destinations(fabric, &leaves);
+        Ok(Skeleton { first, ways, leaves, destinations })
     }
     pub(super) fn switches(&self) -> impl DoubleEndedIterator<Item = SwitchId> + use<> {
         (0..self.first.len() as u32 - 1).map(SwitchId)
@@ -124,6 +134,28 @@ impl Skeleton {
         }
         distance
     }
+}
+
+/// What tables lead to: switches with most adapters first, aggregation nodes among these; of several the one whose GUID is the smallest
+/// with its bytes in the opposite order, as OpenSM's map compares them. By the number of the switch where there are no GUIDs.
+///
+/// Source: OpenSM 3.3, `osm_ucast_mgr.c` (`sort_ports_by_switch_load`, over a map by GUIDs in network order, on little-endian machines).
+fn destinations(fabric: &Fabric, leaves: &[Leaf]) -> Vec<Destinations> {
+    let ports = |leaf: &Leaf| leaf.endpoints.iter().map(|(endpoint, port)| (Some(*endpoint), *port)).collect();
+    let mut all: Vec<Destinations> = leaves.iter().map(|leaf| Destinations { switch: leaf.switch, ports: ports(leaf) }).collect();
+    let Coordinates::Irregular(Irregular { managed: Some(managed), .. }) = &fabric.coordinates else { return all };
+    for (switch, port) in &managed.services {
+        let Ok(port) = u8::try_from(port.0) else { continue };
+        let at = all.binary_search_by_key(switch, |at| at.switch).unwrap_or_else(|place| {
+            all.insert(place, Destinations { switch: *switch, ports: Vec::new() });
+            place
+        });
+        let ports = &mut all[at].ports;
+        ports.insert(ports.partition_point(|(_, before)| *before < port), (None, port));
+    }
+    let guid = |switch: SwitchId| managed.guids.get(switch.index()).copied().unwrap_or(u64::MAX).swap_bytes();
+    all.sort_by_key(|at| (std::cmp::Reverse(at.ports.len()), guid(at.switch)));
+    all
 }
 
 fn too_many_ports(fabric: &Fabric, routing: Routing, switch: SwitchId) -> RoutingError {

@@ -121,7 +121,8 @@ pub(super) fn tables(skeleton: &Skeleton, endpoints: u32, lmc: u8, roots: &[Swit
     };
     let mut complete = true;
     let tables = fill(skeleton, endpoints, lmc, |leaf, offer| {
-        ways_to(skeleton, &order, &downwards, leaf.switch, offer, |at| complete &= !is_leaf[at.index()]);
+        let serves = leaf.ports.iter().all(|(endpoint, _)| endpoint.is_none());
+        ways_to(skeleton, &order, &downwards, leaf.switch, offer, |at| complete &= serves || !is_leaf[at.index()]);
     });
     (tables, complete)
 }
