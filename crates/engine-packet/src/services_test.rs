@@ -2,9 +2,10 @@
 
 use fabriscope_catalog::Catalog;
 use fabriscope_engine::Cluster;
+use fabriscope_streams::Streams;
 use fabriscope_units::{Bytes, Span};
 
-use crate::tests::{cluster, random_schedule, run_and_settle};
+use crate::tests::{cluster, divided, random_schedule, run_and_settle};
 use fabriscope_verbs::Service;
 
 use crate::{Loss, Scenario, Transfers};
@@ -76,4 +77,26 @@ fn iwarp_carries_what_reliable_connections_do() {
     assert!(broken.drops > 0 && broken.bytes_delivered == whole.bytes_delivered, "{whole:?} {broken:?}");
     let refused = run_and_settle(&engine(UET, Loss::None), &over_tcp(cluster()), &schedule, 5).unwrap_err();
     assert!(refused.to_string().contains("transport = \"rc\""), "{refused}");
+}
+
+/// Unreliable connections end an operation when its last packet has left: what is in flight then arrives and is counted, in one part and
+/// in several; what is lost is missing, and nobody is told.
+#[test]
+fn what_nobody_acknowledges_arrives_all_the_same() {
+    let small = cluster("topology.leaf_spine = { leaves = 3, down = 3, spines = 2 }", 9, "infiniband", "ecmp");
+    for cluster in [small, divided("d_mod_k").0] {
+        let (ranks, mut stream) = (cluster.ranks(), Streams::new(3).stream("test schedule", 0));
+        let mut builder = fabriscope_schedule::Builder::new(ranks);
+        for rank in 0..ranks {
+            let to = (rank + 1 + stream.below(u64::from(ranks) - 1) as u32) % ranks;
+            let _ = builder.put(rank, to, Bytes(40_000 + stream.below(40_000)));
+        }
+        let schedule = builder.build().expect("sound");
+        let run = |loss, threads| Scenario { threads, ..engine(Service::Uc, loss) }.run(&cluster, &schedule, 1).expect("it ends");
+        let all = run(Loss::None, 1);
+        assert_eq!((all.stats.messages, all.stats.bytes_delivered), (u64::from(ranks), schedule.stats().bytes.0));
+        assert_eq!(all, run(Loss::None, 2));
+        let some = run(Loss::Random(u32::MAX / 50), 1).stats;
+        assert!(some.drops > 0 && some.messages < u64::from(ranks) && some.bytes_delivered < all.stats.bytes_delivered, "{some:?}");
+    }
 }

@@ -66,6 +66,8 @@ pub(crate) struct Transferring {
     /// Messages whose sender failed: source, destination, tag.
     unsent: BTreeMap<(u32, u32, u32), usize>,
     found: Vec<Wc>,
+    /// Operations end where nobody has answered: what is in flight then arrives all the same.
+    unanswered: bool,
     /// What those need who skip steady states.
     tracked: Option<Box<Tracked>>,
 }
@@ -145,6 +147,7 @@ impl Transferring {
             open: 0,
             unsent: BTreeMap::new(),
             found: Vec::new(),
+            unanswered: how.service == Service::Uc,
             tracked: None,
         }
     }
@@ -220,7 +223,7 @@ impl Transferring {
     /// A transfer that failed, operations that never ended.
     pub fn join(parts: Vec<Transferring>, at: Time, run: Run) -> Result<Run, EngineError> {
         let mut all = Run { ranks: Vec::new(), ops: Vec::new(), ..run };
-        let (mut waiting, mut who, mut count) = (0, Vec::new(), 0);
+        let (mut waiting, mut who, mut count, mut unanswered) = (0, Vec::new(), 0, false);
         let mut parts = parts;
         let explained = Transferring::explained(&mut parts);
         for mut part in parts {
@@ -228,6 +231,7 @@ impl Transferring {
                 return Err(error);
             }
             count += part.ranks.len();
+            unanswered |= part.unanswered;
             if let Some(breakage) = &mut all.breakage {
                 breakage.failed += part.failed_ops.len() as u64;
                 breakage.cut_off += part.ops.cut_off() as u64;
@@ -241,13 +245,15 @@ impl Transferring {
         if waiting > 0 {
             return Err(EngineError::Stalled { at, waiting, ranks: count, who: who.join("\n") });
         }
-        all.end = all.ranks.iter().copied().max().unwrap_or(Time::ZERO);
+        // Where nobody answers, the last packet arrives after all ranks have ended.
+        let last = all.ranks.iter().copied().max().unwrap_or(Time::ZERO);
+        all.end = if unanswered { last.max(at) } else { last };
         Ok(all)
     }
 
     /// Whether everything that has not ended waits for messages whose sender was told that they failed.
     fn explained(parts: &mut [Transferring]) -> bool {
-        if parts.iter().all(Transferring::done) {
+        if parts.iter().all(|part| part.ops.done()) {
             return true;
         }
         if parts.iter().all(|part| part.failed_ops.is_empty()) || parts.iter().any(|part| part.open > 0) {
@@ -528,13 +534,14 @@ impl Client for Transferring {
     }
 
     fn finished(&self) -> bool {
-        self.ops.done() || self.error.is_some()
+        self.done() || self.error.is_some()
     }
 }
 
 impl Divided for Transferring {
     fn done(&self) -> bool {
-        self.ops.done()
+        // Nothing is left in the queue where all has arrived.
+        self.ops.done() && !self.unanswered
     }
     fn failed(&self) -> bool {
         self.error.is_some()
