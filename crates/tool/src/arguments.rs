@@ -5,6 +5,8 @@
 //! Modelled: every form above, required and optional values, the nearest known option in the error.
 //! Not modelled: reordering by `POSIXLY_CORRECT`; operands may stand anywhere.
 
+use fabriscope_units::Bytes;
+
 use crate::UsageError;
 
 /// Whether an option carries a value.
@@ -174,20 +176,29 @@ pub fn number(given: &Given, low: u64, high: u64) -> Result<u64, UsageError> {
     in_range(&given.typed, value, low, high)
 }
 
-/// A message size: a whole number of bytes, or with the binary suffix `K`, `M` or `G` that the tools accept.
+/// A message size, as [`amount`] reads it.
 ///
 /// # Errors
 /// No size, or one outside `[low, high]`.
 pub fn size(option: &str, text: &str, low: u64, high: u64) -> Result<u64, UsageError> {
-    let not_a_number = || UsageError::NotANumber { option: option.to_owned(), value: text.to_owned() };
+    let not_a_size = || UsageError::NotASize { option: option.to_owned(), value: text.to_owned() };
+    in_range(option, amount(text).ok_or_else(not_a_size)?, low, high)
+}
+
+/// A size in bytes as every command takes it: `65536`; `64K`, with the suffix K, M or G of the tools, powers of 1024; or `64KiB` and
+/// `64kB` with the units of labs. `64KB`, which means two things, is none. What is beyond 64 bits is the largest.
+#[must_use]
+pub fn amount(text: &str) -> Option<u64> {
     let (digits, shift) = match text.as_bytes().last() {
         Some(b'k' | b'K') => (&text[..text.len() - 1], 10),
         Some(b'm' | b'M') => (&text[..text.len() - 1], 20),
         Some(b'g' | b'G') => (&text[..text.len() - 1], 30),
         _ => (text, 0),
     };
-    let value: u64 = digits.parse().map_err(|_| not_a_number())?;
-    in_range(option, value.checked_shl(shift).filter(|v| v >> shift == value).unwrap_or(u64::MAX), low, high)
+    match digits.parse::<u64>() {
+        Ok(value) => Some(value.checked_shl(shift).filter(|v| v >> shift == value).unwrap_or(u64::MAX)),
+        Err(_) => text.parse::<Bytes>().ok().map(Bytes::as_u64),
+    }
 }
 
 fn in_range(option: &str, value: u64, low: u64, high: u64) -> Result<u64, UsageError> {

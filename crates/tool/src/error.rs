@@ -58,6 +58,15 @@ pub enum UsageError {
         /// The value as typed.
         value: String,
     },
+    /// The value is not a size.
+    #[error("{option} takes a size, not `{value}`")]
+    #[diagnostic(help("write bytes as 65536, 64K (K, M, G: powers of 1024), 64KiB or 64kB"))]
+    NotASize {
+        /// The option as typed.
+        option: String,
+        /// The value as typed.
+        value: String,
+    },
     /// The number is too small or too large.
     #[error("{option} {value} is out of range")]
     #[diagnostic(help("give {low} to {high}"))]

@@ -95,6 +95,13 @@ proptest! {
         prop_assert_eq!(size("-s", &format!("{value}{suffix}"), 0, u64::MAX), Ok(value << shift));
     }
 
+    /// So are KiB, MiB and GiB; kB, MB and GB are powers of 1000.
+    #[test]
+    fn sizes_may_have_the_units_of_labs(value in 0u64..4096, unit in prop::sample::select(vec![("B", 1), ("kB", 1000), ("KiB", 1024), ("MB", 1_000_000), (" MiB", 1 << 20), ("GiB", 1 << 30)])) {
+        let (name, bytes) = unit;
+        prop_assert_eq!(size("-s", &format!("{value}{name}"), 0, u64::MAX), Ok(value * bytes));
+    }
+
     /// A number within its range is taken as it is; outside the range both ends are named.
     #[test]
     fn numbers_have_a_range(value in any::<u32>(), low in 0u64..1000, more in 0u64..1_000_000) {

@@ -20,6 +20,6 @@ pub mod xccl;
 
 pub use fabriscope_tool::{
     Data, Direction, Exchange, Finish, Listener, Measures, Operation, PerNode, Placing, Point, Prepared, Ranks, Rows, Said, SideFile,
-    SizeOption, Suite, ToolOutput, Traits, UsageError,
+    SizeOption, Suite, ToolOutput, Traits, UsageError, arguments::amount,
 };
 pub use tool::Tool;

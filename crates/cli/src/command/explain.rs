@@ -1,6 +1,6 @@
 //! `fabriscope explain`: where the time of one message goes, the bottleneck, and what a change would save.
 
-use fabriscope_units::{Bytes, Remedy};
+use fabriscope_tools::amount;
 
 use crate::context::Context;
 use crate::devices::DeviceArgs;
@@ -20,7 +20,7 @@ pub struct Args {
     /// Cluster to run on: a name of `fabriscope clusters` or a TOML file; `:N` takes N nodes of it
     #[arg(long, value_name = "CLUSTER")]
     on: String,
-    /// Message size in bytes, or with its unit as 64KiB (default: 8; of nccl-tests, some sizes from 1 KiB to 256 MiB)
+    /// Message size in bytes, or as 64K or 64KiB (default: 8; of nccl-tests, some sizes from 1 KiB to 256 MiB)
     #[arg(short, long, value_name = "BYTES", value_parser = size)]
     size: Option<u64>,
     /// Ranks of an OSU benchmark on one node, not on two: 1 (default: 2); nodes of nccl-tests (default: 1)
@@ -49,9 +49,9 @@ Examples:
   fabriscope explain all_reduce_perf --on azure-ndh100v5 --nodes 2    the bottleneck of each size, what other algorithms give
   fabriscope explain all_reduce_perf --on azure-ndh100v5 --nodes 2 -s 16MiB";
 
-/// A size in bytes, or with its unit: `65536` or `64KiB`.
+/// A size in bytes as the tools take it: `65536`, `64K` or `64KiB`.
 fn size(text: &str) -> Result<u64, String> {
-    text.parse::<u64>().or_else(|_| text.parse::<Bytes>().map(|bytes| bytes.as_u64()).map_err(|error| error.in_full()))
+    amount(text).ok_or_else(|| "write bytes as 65536, 64K (K, M, G: powers of 1024), 64KiB or 64kB".to_owned())
 }
 
 /// Runs the command.
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_size_has_a_unit_or_is_in_bytes() {
-        assert_eq!((size("65536"), size("64KiB")), (Ok(65_536), Ok(65_536)));
+        assert_eq!(["65536", "64KiB", "64K", "64k"].map(size), [const { Ok(65_536) }; 4]);
         // As everywhere: a unit that means two things is refused.
         assert!(size("64KB").is_err() && size("-1").is_err() && size("many").is_err());
     }
