@@ -58,6 +58,10 @@ impl Order {
         self.due = self.due.wrapping_add(1);
         self.early.pop_front().map(|(_, envelope)| envelope)
     }
+    /// Whether the turn of one of those that waited has come.
+    pub fn has_due(&self) -> bool {
+        self.early.front().is_some_and(|(number, _)| *number == self.due)
+    }
     /// A part came before the announcement of its message was handled.
     pub fn keep_part(&mut self, message: u64, size: u32) {
         self.parts.entry(message).or_default().push(size);

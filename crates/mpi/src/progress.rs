@@ -35,6 +35,7 @@ impl Rank {
             self.serve_copies().await?;
             return self.serve_notes().await;
         }
+        let until = if self.state.borrow().has_unhandled() { process.now() } else { until };
         if self.state.borrow().protocol.eager_channel == EagerChannel::Stream {
             return self.turn_of_streams(until).await;
         }
@@ -89,6 +90,9 @@ impl Rank {
                 }
                 first = false;
                 state.handle_arrivals(process)?;
+                if state.is_waited_for() && !state.has_copied {
+                    return state.flush(process);
+                }
             }
             // Cores ask for the memory and the links that they share in the order of their clocks.
             if std::mem::take(&mut self.state.borrow_mut().has_copied) {
@@ -143,11 +147,25 @@ impl State {
         Envelope::heard(words).ok_or_else(|| self.unheard(peer))
     }
 
-    /// Handles every message that has arrived, each peer's in the order in which they were sent.
+    /// Whether the program goes on: all that it waits for is done.
+    fn is_waited_for(&mut self) -> bool {
+        self.waits_for.is_met(&self.requests)
+    }
+
+    /// Whether messages have come that are not handled: those behind the one that the program waited for.
+    pub fn has_unhandled(&self) -> bool {
+        !self.arrived.is_empty() || !self.news.is_empty()
+    }
+
+    /// Handles the messages that have arrived, each peer's in the order in which they were sent, until the program has what it
+    /// waits for: `MPI_Wait` looks at its request after every message of the progress loop.
     fn handle_arrivals(&mut self, process: &Process) -> Result<(), ProgramError> {
         let me = self.me;
         while let Some((peer, envelope)) = self.arrived.pop_front() {
             self.handle_in_order(process, peer, envelope)?;
+            if self.is_waited_for() {
+                return Ok(());
+            }
         }
         while let Some(peer) = self.news.pop_first() {
             loop {
@@ -167,9 +185,25 @@ impl State {
                     self.news.insert(peer);
                     return Ok(());
                 }
+                if self.is_waited_for() {
+                    if self.has_more(process, peer)? {
+                        self.news.insert(peer);
+                    }
+                    return Ok(());
+                }
             }
         }
         Ok(())
+    }
+
+    /// Whether another message of `peer` is there.
+    fn has_more(&mut self, process: &Process, peer: u32) -> Result<bool, ProgramError> {
+        let me = self.me;
+        let connection = self.connection(peer)?;
+        if connection.local {
+            return Ok(self.memory.wires.has(peer, me, process.now()));
+        }
+        Ok(connection.links.first().is_some_and(|link| link.stream.is_some()) || connection.order.has_due())
     }
 
     /// Handles what arrived when its turn has come; what is early is copied and waits.

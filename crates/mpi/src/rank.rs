@@ -131,7 +131,8 @@ impl Rank {
             return onload.synchronise(&self.process, &self.world.0.protocol).await;
         }
         // A message that was copied is done for its sender; inside the barrier nobody would post it when credits come.
-        while self.state.borrow().has_unsent() {
+        // What came beside what the program waited for is handled, too.
+        while self.state.borrow().has_unsent() || self.state.borrow().has_unhandled() {
             self.turn().await?;
         }
         self.process.barrier().await;
@@ -254,6 +255,13 @@ impl Rank {
     /// # Errors
     /// A queue pair in error; a message longer than its receive.
     pub async fn wait(&self, request: Request) -> Result<(), ProgramError> {
+        self.state.borrow_mut().waits_for.begin([&request]);
+        let result = self.wait_one_of_set(request).await;
+        self.state.borrow_mut().waits_for.end();
+        result
+    }
+    /// Waits for a request of the set that is waited for.
+    pub(super) async fn wait_one_of_set(&self, request: Request) -> Result<(), ProgramError> {
         while !self.is_done(&request) {
             self.turn().await?;
         }
@@ -270,9 +278,11 @@ impl Rank {
     /// # Errors
     /// As [`wait`](Self::wait).
     pub async fn wait_all(&self, requests: Vec<Request>) -> Result<(), ProgramError> {
+        self.state.borrow_mut().waits_for.begin(&requests);
         for request in requests {
-            self.wait(request).await?;
+            self.wait_one_of_set(request).await?;
         }
+        self.state.borrow_mut().waits_for.end();
         Ok(())
     }
     /// `MPI_Test`: whether `request` is done; it makes no progress by itself.

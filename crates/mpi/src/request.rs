@@ -45,6 +45,37 @@ pub(crate) struct Progress {
     pub done: bool,
 }
 
+/// The requests of one `MPI_Wait` or `MPI_Waitall`.
+#[derive(Debug, Default)]
+pub(crate) struct WaitSet {
+    requests: Vec<RequestId>,
+    /// So many of them were done when it was looked last.
+    done: usize,
+}
+
+impl WaitSet {
+    /// Begins to wait for those of `requests` that the library itself knows of.
+    pub fn begin<'a>(&mut self, requests: impl IntoIterator<Item = &'a Request>) {
+        self.end();
+        self.requests.extend(requests.into_iter().filter_map(|request| match request.0 {
+            Carried::Own(id) => Some(id),
+            Carried::Psm2(_) | Carried::Offloaded(_) => None,
+        }));
+    }
+    /// Nothing is waited for any more.
+    pub fn end(&mut self) {
+        self.requests.clear();
+        self.done = 0;
+    }
+    /// Whether there are any and all of them are done.
+    pub fn is_met(&mut self, requests: &Requests) -> bool {
+        while self.requests.get(self.done).is_some_and(|id| requests.is_done(*id)) {
+            self.done += 1;
+        }
+        self.done > 0 && self.done == self.requests.len()
+    }
+}
+
 /// All requests of a rank; numbers are used again.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {

@@ -132,12 +132,14 @@ impl Rank {
                     self.process.awaits(Awaited::Arrival { at, of });
                 }
             };
+            self.state.borrow_mut().waits_for.begin(&requests);
             for request in requests {
                 if let Carried::Own(id) = request.0 {
                     arrival(self.state.borrow_mut().requests.at(id).peer);
                 }
-                self.wait(request).await?;
+                self.wait_one_of_set(request).await?;
             }
+            self.state.borrow_mut().waits_for.end();
             if let Some(asked) = asked {
                 self.wait_for_network(asked).await?;
             }

@@ -15,7 +15,7 @@ use super::connection::{Connection, Link, Outgoing, Transfer};
 use super::layout;
 use super::matching::Matching;
 use super::protocol::Protocol;
-use super::request::{RequestId, Requests};
+use super::request::{RequestId, Requests, WaitSet};
 use super::staged::{CopyOf, StagedIn, StagedOut};
 use super::stream::Stream;
 use super::wire::{Body, Channel, Envelope};
@@ -153,6 +153,8 @@ pub(crate) struct State {
     pub flags: Vec<(usize, WatchId, u64)>,
     /// Peers of whom something has arrived that is not handled.
     pub news: BTreeSet<u32>,
+    /// What the program waits for, all of it.
+    pub waits_for: WaitSet,
     /// Peers for whom something may have to be posted.
     unsettled: BTreeSet<u32>,
     /// The peer behind each queue pair, by rail.
@@ -207,6 +209,7 @@ impl State {
             answers: BTreeMap::new(),
             flags: Vec::new(),
             news: BTreeSet::new(),
+            waits_for: WaitSet::default(),
             unsettled: BTreeSet::new(),
             in_flight: 0,
             signals: BTreeMap::new(),

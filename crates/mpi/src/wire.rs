@@ -197,6 +197,10 @@ impl Wires {
     pub fn take_slot(&self, from: u32, to: u32) -> Option<u32> {
         self.slots.borrow_mut().get_mut(&(from, to))?.pop_front().map(|(_, bytes)| bytes)
     }
+    /// Whether `to` sees a message of `from` by `now`.
+    pub fn has(&self, from: u32, to: u32, now: Time) -> bool {
+        self.in_order.borrow().get(&(from, to)).and_then(VecDeque::front).is_some_and(|(visible, _)| *visible <= now)
+    }
     /// The next message from `from` to `to` and when it became visible, if that is so by `now`.
     pub fn take(&self, from: u32, to: u32, now: Time) -> Option<(Time, Envelope)> {
         let mut wires = self.in_order.borrow_mut();

@@ -13,6 +13,7 @@ mod omb;
 mod perftest;
 mod perftest_gpu;
 mod perftest_terms;
+mod progress;
 mod psm2;
 mod rows;
 mod shmem;
