@@ -224,10 +224,18 @@ impl<'e, 'a> Blueprint<'e, 'a> {
         }
     }
 
+    /// Whether packets overtake each other at receivers that take them in order alone: what was sent again may come in the wrong order
+    /// once more, and one gap is reported once.
+    fn refuses_overtaken(&self) -> bool {
+        let (routing, transfers) = (self.cluster.parts.routing, &self.engine.transfers);
+        let overtakes = routing.reorders() || matches!(routing, Routing::Flowlet(_));
+        overtakes && !transfers.any_order && !transfers.service.any_order()
+    }
+
     fn timers(&self) -> TimerUse {
         if self.controls() {
             TimerUse::Everything
-        } else if self.loses() || self.backpressure.drops() {
+        } else if self.loses() || self.backpressure.drops() || self.refuses_overtaken() {
             TimerUse::Sending
         } else {
             TimerUse::Refusals
@@ -486,6 +494,7 @@ fn queue<E: Copy + Default>(endpoints: u32, parts: u32) -> EventQueue<E> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::Transfers;
     use crate::tests::cluster;
     use fabriscope_catalog::LinkRetry;
 
@@ -509,6 +518,18 @@ mod tests {
         let dragonfly = cluster("topology.dragonfly = { groups = 5, switches = 2, endpoints = 2 }", 20, "infiniband", "ugal_g");
         let (blueprint, _) = Blueprint::new(&plain, &dragonfly, 1).expect("it is sound");
         assert_eq!(blueprint.indivisible(), Some(Indivisible::GlobalRouting));
+    }
+
+    #[test]
+    fn receivers_of_one_order_need_timers_where_packets_overtake() {
+        let spread = cluster("topology.fat_tree = { levels = 2 }", 20, "infiniband", "adaptive");
+        let uses = |any_order| {
+            let transfers = Transfers { any_order, ..Transfers::default() };
+            let scenario = Scenario { transfers, ..Scenario::default() };
+            let (blueprint, _) = Blueprint::new(&scenario, &spread, 1).expect("it is sound");
+            blueprint.timers()
+        };
+        assert_eq!((uses(false), uses(true)), (TimerUse::Sending, TimerUse::Refusals));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::topology::Groups;
 family! {
     /// A routing of fabrics of groups on one of them.
     pub(super) enum Router of Groups {
-        adaptive: Adaptive => adaptive::Adaptive;
+        adaptive: Adaptive => adaptive::Adaptive, Flowlet => adaptive::Adaptive;
         ecmp: Ecmp => minimal::Minimal<ecmp::ByFlow>;
         minimal: Minimal => minimal::Minimal<minimal::ByDestination>;
         spray: Spray => minimal::Minimal<spray::ByPacket>;
