@@ -43,6 +43,9 @@ macro_rules! nic_parameters {
                 /// Time that an atomic operation keeps the unit busy which carries them out one at a time, for all queue pairs together
                 /// (IBA vol. 1 §9.4.5: atomic between all queue pairs of the adapter).
                 atomic_interval: Span = Span::ZERO,
+                /// Payload of a message is read in blocks of this size, whatever the MTU: packets of a block may leave when all of it is in
+                /// the adapter. Without it packets are read one by one.
+                read_block: Bytes = Bytes::ZERO,
             }
             tables {
                 /// Contexts of queue pairs; where nothing is said, all are always at hand.
@@ -102,6 +105,7 @@ pub(crate) mod tests {
             rx_latency: Span::from_ns(100),
             srd_latency: Span::ZERO,
             atomic_interval: Span::ZERO,
+            read_block: Bytes::ZERO,
             message_interval: Span::from_ns(10),
             wqe_interval: Span::from_ns(25),
             read_interval: Span::from_ns(40),

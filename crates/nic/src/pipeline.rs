@@ -164,7 +164,7 @@ impl Pipeline {
             let interval = if t.read_response { self.costs.read_interval } else { self.costs.wqe_interval };
             begin = self.engine.begin(&self.costs, now, queue, interval);
         }
-        let Begin { at: begun, gap } = begin;
+        let begun = begin.at;
         if t.responder && is_atomic_response(t.packet.opcode) {
             // The operand is read from memory and changed in the NIC; it is written back beside the answer.
             let begun = self.atomic_turn(begun);
@@ -180,13 +180,39 @@ impl Pipeline {
         if t.place != self.place {
             self.turn_to(t.place);
         }
+        if self.costs.read_block > Bytes::ZERO {
+            return (begun, self.fetch_block(t, queue, begin, hops));
+        }
+        (begun, self.fetch_payload(t.place, queue, begin, t.fetch, hops))
+    }
+
+    /// Reads `amount` of payload for `queue`: when its last byte is in the NIC.
+    #[inline]
+    fn fetch_payload(&mut self, place: MemoryId, queue: usize, Begin { at, gap }: Begin, amount: Bytes, hops: &mut Hops) -> Time {
         let (ahead, mut reads) = (self.costs.ahead(), self.engine.reads(queue));
-        let complete = match self.way(t.place, hops) {
-            None => reads.fetch(&mut self.pcie, ahead, begun, t.fetch, gap),
-            Some((pcie, mut way)) => reads.fetch_over(pcie, &mut way, ahead, begun, t.fetch, gap),
+        let complete = match self.way(place, hops) {
+            None => reads.fetch(&mut self.pcie, ahead, at, amount, gap),
+            Some((pcie, mut way)) => reads.fetch_over(pcie, &mut way, ahead, at, amount, gap),
         };
         self.engine.set_reads(queue, reads);
-        (begun, complete)
+        complete
+    }
+
+    /// The same for the block of the message that a packet lies in: one read for all its packets.
+    #[inline]
+    fn fetch_block(&mut self, t: &Transmit, queue: usize, begin: Begin, hops: &mut Hops) -> Time {
+        let payload = t.fetch.0 as u32;
+        let block = self.engine.block(queue);
+        if t.starts_message {
+            block.begin(t.message_bytes);
+        }
+        if let Some(complete) = block.take(payload) {
+            return complete.max(begin.at);
+        }
+        let amount = block.next(self.costs.read_block.0 as u32, payload);
+        let complete = self.fetch_payload(t.place, queue, begin, Bytes(amount.into()), hops);
+        self.engine.block(queue).read(amount, payload, complete);
+        complete
     }
 
     /// When the atomic unit takes an operation that is there at `begun`.

@@ -2,7 +2,7 @@
 //!
 //! Modelled: one engine for all queues with a message rate; an interval between the work requests of one queue, and one between READ
 //! responses; a pause of the bus between fetches of different messages; read-ahead per queue (`node::pcie`). What is known of the queues
-//! of a NIC with many is forgotten when it makes no difference any more.
+//! of a NIC with many is forgotten when it makes no difference any more. Packets smaller than what is read at a time wait for their block.
 //! Not modelled: several engines in parallel, arbitration between queues (`verbs` picks them in turn).
 
 use fabriscope_node::ReadStream;
@@ -32,6 +32,38 @@ struct Queue {
     reads: ReadStream,
     /// When it may begin a message.
     free: Time,
+    block: Block,
+}
+
+/// What has been read of a message whose packets are smaller than the blocks that are read.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Block {
+    /// Bytes of the message that are not asked for.
+    left: u32,
+    /// Bytes that are read and have not left.
+    ahead: u32,
+    /// When they are in the adapter.
+    complete: Time,
+}
+
+impl Block {
+    /// A message of so many bytes begins.
+    pub(crate) fn begin(&mut self, bytes: u32) {
+        (self.left, self.ahead) = (bytes, 0);
+    }
+    /// A packet of `payload` bytes is built: when it is in the adapter, if it was read with one before it.
+    pub(crate) fn take(&mut self, payload: u32) -> Option<Time> {
+        self.ahead = self.ahead.checked_sub(payload)?;
+        Some(self.complete)
+    }
+    /// How much is read for a packet of `payload` bytes that was not.
+    pub(crate) fn next(&self, block: u32, payload: u32) -> u32 {
+        block.min(self.left).max(payload)
+    }
+    /// `amount` is read for a packet of `payload` bytes and those behind it.
+    pub(crate) fn read(&mut self, amount: u32, payload: u32, complete: Time) {
+        *self = Block { left: self.left.saturating_sub(amount), ahead: amount - payload, complete };
+    }
 }
 
 /// When the engine begins with a packet, and how long the bus pauses before its payload.
@@ -91,6 +123,11 @@ impl SendEngine {
     #[inline]
     pub(crate) fn set_reads(&mut self, queue: usize, reads: ReadStream) {
         self.queue(queue).reads = reads;
+    }
+
+    /// What has been read of the message of `queue`.
+    pub(crate) fn block(&mut self, queue: usize) -> &mut Block {
+        &mut self.queue(queue).block
     }
 
     #[inline(always)]
