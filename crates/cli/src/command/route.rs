@@ -24,7 +24,7 @@ pub struct Args {
     /// A cluster of the catalogue, or a file that `fabriscope import` reads
     #[arg(value_name = "CLUSTER|FILE")]
     fabric: String,
-    /// OpenSM's minhop, updn, ftree, dor; lmc:BITS; table (with --tables); or a routing such as ecmp, spray, d_mod_k, minimal
+    /// OpenSM's minhop, updn, ftree, dor; up_down, which is updn without packets that go up after down; lmc:BITS; table (with --tables); or a routing such as ecmp, spray, d_mod_k, minimal
     #[arg(long, value_name = "ENGINE", default_value = "minhop")]
     engine: String,
     /// Root switches of updn: a file with one GUID per line, as `opensm -a` takes it
@@ -97,7 +97,7 @@ fn fits(args: &Args, engine: Engine) -> Result<(), Failure> {
             _ => alone("--tables", "use it with --engine table; --against compares tables"),
         });
     }
-    if args.roots.is_some() && !matches!(engine, Engine::UpDown) {
+    if args.roots.is_some() && !matches!(engine, Engine::Updn | Engine::UpDown) {
         return Err(alone("--roots", "use it with --engine updn"));
     }
     Ok(())
@@ -107,6 +107,9 @@ fn fits(args: &Args, engine: Engine) -> Result<(), Failure> {
 #[derive(Clone, Copy)]
 enum Engine {
     MinHop(u8),
+    /// OpenSM's, which may deadlock.
+    Updn,
+    /// Strict, which never does.
     UpDown,
     Ftree,
     Dor,
@@ -122,7 +125,8 @@ impl Engine {
         }
         Ok(match text {
             "minhop" | "min_hop" => Engine::MinHop(0),
-            "updn" | "up_down" => Engine::UpDown,
+            "updn" => Engine::Updn,
+            "up_down" => Engine::UpDown,
             "ftree" => Engine::Ftree,
             "dor" => Engine::Dor,
             "table" => Engine::Table,
@@ -175,6 +179,7 @@ fn route(args: &Args, network: &Network, engine: Engine, roots: Option<&[SwitchI
     };
     let tables = match engine {
         Engine::MinHop(lmc) => Tables::min_hop(fabric, lmc),
+        Engine::Updn => Tables::updn(fabric, roots),
         Engine::UpDown => Tables::up_down(fabric, 0, roots),
         Engine::Ftree => Tables::ftree(fabric),
         Engine::Dor => Tables::port_order(fabric),
@@ -222,13 +227,13 @@ fn fallbacks(network: &Network, engine: Engine, routed: &Routed, has_roots: bool
     let adapters = adapters(subnet, fabric);
     let mut notes = Vec::new();
     match engine {
-        Engine::UpDown if has_roots && routed.load.unreachable > 0 => {
+        Engine::Updn | Engine::UpDown if has_roots && routed.load.unreachable > 0 => {
             notes.push(
                 "OpenSM leaves these entries out as well, and reports nothing but `updn tables configured`; name other roots, or fewer"
                     .to_owned(),
             );
         }
-        Engine::UpDown if !has_roots => {
+        Engine::Updn | Engine::UpDown if !has_roots => {
             let roots = Tables::roots(fabric).map_err(|error| Failure::told(error.in_full(), "see `fabriscope import`"))?;
             let names: Vec<String> = roots.iter().take(SHOWN).map(|&at| fabric.name(Node::Switch(at))).collect();
             let more = if roots.len() > SHOWN { ", ..." } else { "" };
@@ -364,7 +369,7 @@ fn outcome(args: &Args, network: &Network, routed: &Routed, notes: &[String], ag
     let next = if routed.load.unreachable > 0 {
         "--engine minhop    reaches every host"
     } else if matches!(routed.deadlock, Deadlock::Cycle(_)) {
-        "--engine updn    never deadlocks"
+        "--engine up_down    never deadlocks"
     } else {
         "--dump tables.lfts    for opensm -R file -U"
     };

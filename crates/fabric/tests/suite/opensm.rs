@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use fabriscope_fabric::export::{self, Dialect};
 use fabriscope_fabric::import::{self, Kind, Subnet};
-use fabriscope_fabric::routing::{impure_tree, roots_by_hops, survey};
-use fabriscope_fabric::topology::{CableList, Dragonfly, FatTree, NamedCable, NamedSwitch, Oversubscription};
+use fabriscope_fabric::routing::deadlock::{self, Verdict};
+use fabriscope_fabric::routing::{forward_partly, impure_tree, roots_by_hops, survey};
+use fabriscope_fabric::topology::{CableList, Dragonfly, FatTree, NamedCable, NamedSwitch, Oversubscription, Torus};
 use fabriscope_fabric::{Fabric, LinkSpec, Links, Node, RoutingError, SwitchId, Tables, Topology};
 use fabriscope_units::{Rate, Span};
 
@@ -148,7 +149,7 @@ const ENGINES: [&str; 4] = ["minhop", "updn", "ftree", "dor"];
 fn ours(fabric: &Fabric, engine: &str) -> Result<Tables, RoutingError> {
     match engine {
         "minhop" => Tables::min_hop(fabric, 0),
-        "updn" => Tables::up_down(fabric, 0, None),
+        "updn" => Tables::updn(fabric, None),
         "ftree" => Tables::ftree(fabric),
         _ => Tables::port_order(fabric),
     }
@@ -311,7 +312,7 @@ fn roots_that_leave_pairs_without_a_path() {
     let roots: Vec<SwitchId> = fabric.graph.switches().filter(|at| level[at.index()] == 1).collect();
     let theirs = opensm(&subnet, "updn", &roots.iter().copied().map(guid).collect::<Vec<_>>());
     assert!(theirs.configured);
-    let ours = Tables::up_down(&fabric, 0, Some(&roots)).unwrap();
+    let ours = Tables::updn(&fabric, Some(&roots)).unwrap();
     let (our, their) = (survey(&fabric, &ours), survey(&fabric, &theirs.tables));
     assert_eq!((our.unreachable, their.unreachable), (8, 8));
     assert_eq!((&our.pairs, our.faults.len()), (&their.pairs, 4));
@@ -364,7 +365,7 @@ fn compare_entries(what: &str, subnet: &Subnet) {
     let highest = fabric.graph.switches().filter(|at| Some(level[at.index()]) == top).collect();
     for roots in [Tables::roots(&fabric).unwrap(), highest] {
         let theirs = opensm(subnet, "updn", &roots.iter().copied().map(guid).collect::<Vec<_>>());
-        let (all, equal) = same(&fabric, &Tables::up_down(&fabric, 0, Some(&roots)).unwrap(), &theirs.tables);
+        let (all, equal) = same(&fabric, &Tables::updn(&fabric, Some(&roots)).unwrap(), &theirs.tables);
         assert_eq!(equal, all, "{what}: updn from {} roots", roots.len());
     }
 }
@@ -379,6 +380,66 @@ fn entries_are_those_of_opensm() {
     for name in ["small.ibnetdiscover", "dgx-ndr.ibnetdiscover"] {
         compare_entries(name, &read(name));
     }
+}
+
+/// Nets as those that come with ibsim: two switches with several cables between them, one switch, adapters with two ports of
+/// which one or both are connected.
+#[test]
+fn nets_as_for_ibsim() {
+    let one = "Switch 8 \"S1\"\n[2] \"A\"[1]\n[5] \"B\"[1]\n\nHca 2 \"A\"\n[1] \"S1\"[2]\n\nHca 2 \"B\"\n[1] \"S1\"[5]\n";
+    let bare = "Switch 8 \"S1\"\n[1] \"A\"[1]\n[2] \"B\"[2]\n[3] \"S2\"[3]\n[4] \"S2\"[4]\n\nSwitch 8 \"S2\"\n[3] \"S1\"[3]\n[4] \"S1\"[4]\n\n\
+        Hca 2 \"A\"\n[1] \"S1\"[1]\n\nHca 2 \"B\"\n[2] \"S1\"[2]\n";
+    let two = "Switch 8 \"S1\"\n[1] \"A\"[1]\n[2] \"A\"[2]\n[3] \"S2\"[3]\n[5] \"S2\"[5]\n[6] \"C\"[1]\n\n\
+        Switch 8 \"S2\"\n[1] \"B\"[1]\n[2] \"B\"[2]\n[3] \"S1\"[3]\n[5] \"S1\"[5]\n\nHca 2 \"A\"\n[1] \"S1\"[1]\n[2] \"S1\"[2]\n\n\
+        Hca 2 \"B\"\n[1] \"S2\"[1]\n[2] \"S2\"[2]\n\nHca 1 \"C\"\n[1] \"S1\"[6]\n";
+    for (what, text) in [("one switch", one), ("a switch without hosts", bare), ("adapters with two ports", two)] {
+        // Devices without GUIDs get some, which OpenSM has to find all different.
+        let subnet = import::read(&export::ibnetdiscover(&import::read(text).unwrap(), Dialect::Ibsim)).unwrap();
+        compare_entries(what, &subnet);
+    }
+}
+
+/// GUIDs in no order: which of two switches of one rank is above the other goes by them. OpenSM's search then sends some packets up
+/// after down, on these fabrics around cycles, as the check finds in both tables.
+#[test]
+fn switches_of_one_rank_go_by_their_guids() {
+    let torus = Topology::Torus(Torus { sizes: vec![3, 4, 5], ..Torus::default() });
+    let dragonfly = Dragonfly { groups: Some(9), switches: Some(4), endpoints: Some(2), global: Some(2), ..Dragonfly::default() };
+    for (what, topology) in [("torus", torus), ("dragonfly", Topology::Dragonfly(dragonfly))] {
+        let subnet = shuffled(built(topology, 16));
+        let fabric = subnet.fabric(&links()).unwrap();
+        let wiring = subnet.wiring();
+        let guid = |at: SwitchId| subnet.devices[wiring.switches[at.index()] as usize].guid.unwrap();
+        let all: Vec<SwitchId> = fabric.graph.switches().collect();
+        for roots in [vec![SwitchId(0)], all.iter().copied().step_by(5).collect(), all] {
+            let theirs = opensm(&subnet, "updn", &roots.iter().copied().map(guid).collect::<Vec<_>>());
+            let ours = Tables::updn(&fabric, Some(&roots)).unwrap();
+            let (all, equal) = same(&fabric, &ours, &theirs.tables);
+            assert_eq!(equal, all, "{what} from {} roots", roots.len());
+            if roots.len() == 1 {
+                assert!(matches!(deadlock::check(&fabric, &forward_partly(&fabric, ours)), Verdict::Cycle(_)), "{what}");
+                let strict = Tables::up_down(&fabric, 0, Some(&roots)).unwrap();
+                assert!(deadlock::check(&fabric, &forward_partly(&fabric, strict)).is_free(), "{what}");
+            }
+        }
+        let theirs = opensm(&subnet, "minhop", &[]);
+        let (all, equal) = same(&fabric, &Tables::min_hop(&fabric, 0).unwrap(), &theirs.tables);
+        assert_eq!(equal, all, "{what}: minhop");
+    }
+}
+
+/// The same devices with GUIDs in no order: Marsaglia's xorshift of 64 bits.
+fn shuffled(mut subnet: Subnet) -> Subnet {
+    let mut state = 88_172_645_463_325_252u64;
+    for device in &mut subnet.devices {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let guid = (state & 0x00ff_ffff_ffff_ff00) | 0x0200_0000_0000_0000;
+        let letter = if device.kind == Kind::Switch { 'S' } else { 'H' };
+        (device.guid, device.id, device.lid) = (Some(guid), format!("{letter}-{guid:016x}"), None);
+    }
+    subnet
 }
 
 /// 2,447,550 entries of each.
