@@ -27,7 +27,7 @@ pub struct Args {
     /// OpenSM's minhop, updn, ftree, dor; up_down, which is updn without packets that go up after down; lmc:BITS; table (with --tables); or a routing such as ecmp, spray, d_mod_k, minimal
     #[arg(long, value_name = "ENGINE", default_value = "minhop")]
     engine: String,
-    /// Root switches of updn: a file with one GUID per line, as `opensm -a` takes it
+    /// Root switches of updn and ftree: a file with one GUID per line, as `opensm -a` takes it
     #[arg(long, value_name = "FILE")]
     roots: Option<PathBuf>,
     /// Tables to follow instead of making some: opensm-lfts.dump or the output of dump_fts, of the same fabric
@@ -97,8 +97,8 @@ fn fits(args: &Args, engine: Engine) -> Result<(), Failure> {
             _ => alone("--tables", "use it with --engine table; --against compares tables"),
         });
     }
-    if args.roots.is_some() && !matches!(engine, Engine::Updn | Engine::UpDown) {
-        return Err(alone("--roots", "use it with --engine updn"));
+    if args.roots.is_some() && !matches!(engine, Engine::Updn | Engine::UpDown | Engine::Ftree) {
+        return Err(alone("--roots", "use it with --engine updn or ftree"));
     }
     Ok(())
 }
@@ -181,7 +181,7 @@ fn route(args: &Args, network: &Network, engine: Engine, roots: Option<&[SwitchI
         Engine::MinHop(lmc) => Tables::min_hop(fabric, lmc),
         Engine::Updn => Tables::updn(fabric, roots),
         Engine::UpDown => Tables::up_down(fabric, 0, roots),
-        Engine::Ftree => Tables::ftree(fabric),
+        Engine::Ftree => Tables::ftree(fabric, roots),
         Engine::Dor => Tables::port_order(fabric),
         Engine::Table => Ok(super::import::tables(&network.subnet, args.tables.as_deref().unwrap_or(Path::new("")))?.0),
         Engine::Other(routing) => {
@@ -227,9 +227,9 @@ fn fallbacks(network: &Network, engine: Engine, routed: &Routed, has_roots: bool
     let adapters = adapters(subnet, fabric);
     let mut notes = Vec::new();
     match engine {
-        Engine::Updn | Engine::UpDown if has_roots && routed.load.unreachable > 0 => {
+        Engine::Updn | Engine::UpDown | Engine::Ftree if has_roots && routed.load.unreachable > 0 => {
             notes.push(
-                "OpenSM leaves these entries out as well, and reports nothing but `updn tables configured`; name other roots, or fewer"
+                "OpenSM leaves these entries out as well, and reports nothing but `tables configured on all switches`; name other roots, or fewer"
                     .to_owned(),
             );
         }
@@ -249,7 +249,7 @@ fn fallbacks(network: &Network, engine: Engine, routed: &Routed, has_roots: bool
                 );
             }
         }
-        Engine::Ftree => {
+        Engine::Ftree if !has_roots => {
             let mut hosts = vec![false; adapters.len()];
             for endpoint in fabric.graph.endpoints() {
                 if let Node::Switch(at) = fabric.graph.node(fabric.graph.link(fabric.graph.uplink(endpoint)).to) {
@@ -261,7 +261,7 @@ fn fallbacks(network: &Network, engine: Engine, routed: &Routed, has_roots: bool
                 let name = fabric.name(Node::Switch(SwitchId(first as u32)));
                 notes.push(format!(
                     "OpenSM would silently use minhop (ERR AB26): {} switches above the leaves have adapters, such as the aggregation \
-                     node of {name}",
+                     node of {name}; with lists of roots and of the ports of hosts it takes the tree: opensm -R ftree -a ROOTS -u HOSTS",
                     high.len()
                 ));
             } else if let Some(why) = impure_tree(fabric).map_err(|error| Failure::told(error.in_full(), "see `fabriscope import`"))? {

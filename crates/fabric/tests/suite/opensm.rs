@@ -3,7 +3,6 @@
 //! Each fabric is written as a file of ibsim, OpenSM makes its tables for it, and both tables are followed on the fabric
 //! that our reader makes of the same file. Needs Debian's packages opensm, ibsim-utils and libumad2sim0.
 
-use std::collections::BTreeMap;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -49,22 +48,27 @@ struct Answer {
 
 /// Runs one sweep of OpenSM with `engine` on the fabric of `subnet`.
 fn opensm(subnet: &Subnet, engine: &str, roots: &[u64]) -> Answer {
+    opensm_with(subnet, engine, &[("-a", roots)])
+}
+
+/// The same with several options that name a file of GUIDs.
+fn opensm_with(subnet: &Subnet, engine: &str, lists: &[(&str, &[u64])]) -> Answer {
     static RUNS: AtomicU32 = AtomicU32::new(0);
     let folder = tempfile::tempdir().unwrap();
     let socket = format!("fabriscope-{}-{}", std::process::id(), RUNS.fetch_add(1, Ordering::Relaxed));
     let topology = folder.path().join("fabric.ibsim");
     std::fs::write(&topology, export::ibnetdiscover(subnet, Dialect::Ibsim)).unwrap();
     let _simulator = ibsim(&topology, &socket);
-    let roots_file = folder.path().join("roots");
-    std::fs::write(&roots_file, roots.iter().map(|guid| format!("{guid:#x}\n")).collect::<String>()).unwrap();
-
-    let host = subnet.of_kind(Kind::Adapter).next().expect("a fabric has hosts").1;
+    let wiring = subnet.wiring();
+    let host = subnet.device(*wiring.endpoints.first().expect("a fabric has hosts"));
     // Debian keeps it where only root's path leads.
     let program = Some("/usr/sbin/opensm").filter(|path| Path::new(path).is_file()).unwrap_or("opensm");
     let mut command = Command::new(program);
     command.args(["-o", "-R", engine, "-D", "0x43", "-f"]).arg(folder.path().join("log"));
-    if !roots.is_empty() {
-        command.arg("-a").arg(&roots_file);
+    for (option, guids) in lists.iter().filter(|(_, guids)| !guids.is_empty()) {
+        let file = folder.path().join(format!("list{option}"));
+        std::fs::write(&file, guids.iter().map(|guid| format!("{guid:#x}\n")).collect::<String>()).unwrap();
+        command.arg(option).arg(&file);
     }
     command.env("SIM_HOST", &host.id).env("IBSIM_SOCKNAME", &socket).env("LD_PRELOAD", preload());
     command.env("OSM_CACHE_DIR", folder.path()).env("OSM_TMP_DIR", folder.path()).current_dir(folder.path());
@@ -120,37 +124,13 @@ fn levels(fabric: &Fabric) -> Vec<u32> {
     level
 }
 
-/// Pairs of endpoints whose path uses each link between switches, by the levels that it joins: the most and the sum.
-fn loads(fabric: &Fabric, tables: &Tables) -> BTreeMap<(u32, u32), (u64, u64)> {
-    let graph = &fabric.graph;
-    let level = levels(fabric);
-    let mut load = vec![0u64; graph.link_count() as usize];
-    for src in graph.endpoints() {
-        for dest in graph.endpoints().filter(|&dest| dest != src) {
-            let mut link = graph.uplink(src);
-            while let Node::Switch(at) = graph.node(graph.link(link).to) {
-                load[link.index()] += 1;
-                link = graph.out_link(at, tables.port(at, dest, 0).unwrap()).unwrap();
-            }
-        }
-    }
-    let mut loads = BTreeMap::new();
-    for (link, load) in graph.links().iter().zip(load) {
-        if let (Node::Switch(from), Node::Switch(to)) = (graph.node(link.from), graph.node(link.to)) {
-            let entry: &mut (u64, u64) = loads.entry((level[from.index()], level[to.index()])).or_default();
-            *entry = (entry.0.max(load), entry.1 + load);
-        }
-    }
-    loads
-}
-
 const ENGINES: [&str; 4] = ["minhop", "updn", "ftree", "dor"];
 
 fn ours(fabric: &Fabric, engine: &str) -> Result<Tables, RoutingError> {
     match engine {
         "minhop" => Tables::min_hop(fabric, 0),
         "updn" => Tables::updn(fabric, None),
-        "ftree" => Tables::ftree(fabric),
+        "ftree" => Tables::ftree(fabric, None),
         _ => Tables::port_order(fabric),
     }
 }
@@ -163,6 +143,7 @@ fn compare(what: &str, subnet: &Subnet) -> Vec<&'static str> {
     let mut fell_back = Vec::new();
     for engine in ENGINES {
         let mut theirs = opensm(subnet, engine, &[]);
+        let mut ours = ours(&fabric, engine);
         if !theirs.configured {
             fell_back.push(engine);
         }
@@ -177,7 +158,7 @@ fn compare(what: &str, subnet: &Subnet) -> Vec<&'static str> {
             }
             "ftree" => {
                 // Whether OpenSM takes the fabric for a tree is what we say.
-                let (ours, impure) = (ours(&fabric, engine), impure_tree(&fabric).unwrap());
+                let impure = impure_tree(&fabric).unwrap();
                 let told = ours.is_err() || impure.is_some() || adapters_above_leaves(subnet, &fabric);
                 assert_eq!(told, !theirs.configured, "{what}: {engine}: {:?} {impure:?}", ours.as_ref().err());
                 if ours.is_err() || adapters_above_leaves(subnet, &fabric) {
@@ -190,27 +171,19 @@ fn compare(what: &str, subnet: &Subnet) -> Vec<&'static str> {
                     if top == 0 {
                         continue;
                     }
-                    let roots: Vec<u64> = fabric.graph.switches().filter(|at| level[at.index()] == top).map(guid).collect();
-                    theirs = opensm(subnet, engine, &roots);
+                    let roots: Vec<SwitchId> = fabric.graph.switches().filter(|at| level[at.index()] == top).collect();
+                    theirs = opensm(subnet, engine, &roots.iter().copied().map(guid).collect::<Vec<_>>());
                     assert!(theirs.configured, "{what}: {engine} with roots");
+                    ours = Tables::ftree(&fabric, Some(&roots));
                 }
             }
             _ => assert!(theirs.configured, "{what}: {engine}"),
         }
-        let ours = ours(&fabric, engine).unwrap();
+        let ours = ours.unwrap();
         let (our, their) = (survey(&fabric, &ours), survey(&fabric, &theirs.tables));
         assert_eq!((our.unreachable, their.unreachable), (0, 0), "{what}: {engine}: {:?} {:?}", our.faults, their.faults);
-        assert_eq!(our.pairs, their.pairs, "{what}: {engine}: pairs by switches on their path");
-        let (our, their) = (loads(&fabric, &ours), loads(&fabric, &theirs.tables));
-        for (levels, &(most, sum)) in &our {
-            let &(their_most, their_sum) = &their[levels];
-            assert_eq!(sum, their_sum, "{what}: {engine}: paths from level {levels:?}");
-            // OpenSM counts the paths to switches as well, we do not: a tenth and two paths may lie between.
-            assert!(
-                most <= their_most + their_most / 10 + 2,
-                "{what}: {engine}: a link of levels {levels:?} has {most} paths, OpenSM's {their_most}"
-            );
-        }
+        let (all, equal) = same(&fabric, &ours, &theirs.tables);
+        assert_eq!(equal, all, "{what}: {engine}: entries");
     }
     fell_back
 }
@@ -375,6 +348,64 @@ fn read(name: &str) -> Subnet {
     import::read(&import::text(&std::fs::read(folder.join(name)).unwrap()).unwrap()).unwrap()
 }
 
+/// Trees of three levels with a tenth of the cables between switches and a fifth of the hosts missing, and GUIDs in no order; some
+/// pairs have no path up and down, and no entries in both tables.
+#[test]
+fn degraded_trees() {
+    for (radix, ratio, seed) in [(8, "1:1", 1), (8, "1:1", 3), (8, "1:1", 4), (12, "3:1", 2)] {
+        let ratio = Oversubscription::parse(ratio).unwrap();
+        let family = FatTree { levels: Some(3), oversubscription: Some(ratio), ..FatTree::default() };
+        let mut subnet = shuffled(built(Topology::FatTree(family), radix));
+        let level = levels(&subnet.fabric(&links()).unwrap());
+        let top: Vec<u64> = {
+            let wiring = subnet.wiring();
+            let guid = |at: usize| subnet.devices[wiring.switches[at] as usize].guid.unwrap();
+            (0..level.len()).filter(|&at| level[at] == 2).map(guid).collect()
+        };
+        degrade(&mut subnet, seed);
+        let fabric = subnet.fabric(&links()).unwrap();
+        let wiring = subnet.wiring();
+        let is_root = |at: &SwitchId| top.contains(&subnet.devices[wiring.switches[at.index()] as usize].guid.unwrap());
+        let roots: Vec<SwitchId> = fabric.graph.switches().filter(is_root).collect();
+        for (engine, ours) in [("updn", Tables::updn(&fabric, Some(&roots))), ("ftree", Tables::ftree(&fabric, Some(&roots)))] {
+            let theirs = opensm(&subnet, engine, &top);
+            assert!(theirs.configured, "{engine}, {seed}");
+            let (all, equal) = same(&fabric, &ours.unwrap(), &theirs.tables);
+            assert_eq!(equal, all, "{engine} of radix {radix}, {seed}");
+        }
+    }
+}
+
+/// Takes cables away, and hosts with theirs.
+fn degrade(subnet: &mut Subnet, seed: u64) {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let switch: Vec<bool> = subnet.devices.iter().map(|device| device.kind == Kind::Switch).collect();
+    subnet.cables.retain(|cable| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let trunk = cable.ends.iter().all(|end| switch[end.device as usize]);
+        state % 100 >= if trunk { 10 } else { 20 }
+    });
+}
+
+/// With lists of roots and compute nodes, OpenSM takes a real tree with aggregation nodes on its spines: those that are not in
+/// the second list come last, and the others have the ways that they have here.
+#[test]
+fn a_real_tree_with_aggregation_nodes() {
+    let subnet = read("dgx-ndr.ibnetdiscover");
+    let fabric = subnet.fabric(&links()).unwrap();
+    let wiring = subnet.wiring();
+    let level = levels(&fabric);
+    let roots: Vec<SwitchId> = fabric.graph.switches().filter(|at| level[at.index()] == 1).collect();
+    let guids: Vec<u64> = roots.iter().map(|at| subnet.devices[wiring.switches[at.index()] as usize].guid.unwrap()).collect();
+    let hosts: Vec<u64> = wiring.endpoints.iter().map(|plug| subnet.device(*plug).guid.unwrap() + u64::from(plug.port)).collect();
+    let theirs = opensm_with(&subnet, "ftree", &[("-a", &guids), ("-u", &hosts)]);
+    assert!(theirs.configured);
+    let (all, equal) = same(&fabric, &Tables::ftree(&fabric, Some(&roots)).unwrap(), &theirs.tables);
+    assert_eq!((equal, all), (21_680, 21_680));
+}
+
 #[test]
 fn entries_are_those_of_opensm() {
     for name in ["small.ibnetdiscover", "dgx-ndr.ibnetdiscover"] {
@@ -447,6 +478,35 @@ fn shuffled(mut subnet: Subnet) -> Subnet {
 #[ignore = "half a minute: make test-long"]
 fn entries_of_selene_are_those_of_opensm() {
     compare_entries("selene", &read("selene-compute.ibnetdiscover.gz"));
+}
+
+/// The compute leaves of Selene alone: service leaves are nearer to the core, which OpenSM refuses.
+#[test]
+#[ignore = "half a minute: make test-long"]
+fn fat_tree_of_selene_is_that_of_opensm() {
+    let mut subnet = read("selene-compute.ibnetdiscover.gz");
+    let kept = |device: &fabriscope_fabric::import::Device| device.kind != Kind::Aggregation && !device.name().starts_with('M');
+    let keep: Vec<bool> = subnet.devices.iter().map(kept).collect();
+    subnet.cables.retain(|cable| cable.ends.iter().all(|end| keep[end.device as usize]));
+    let mut number = vec![None; keep.len()];
+    for cable in &subnet.cables {
+        cable.ends.iter().for_each(|end| number[end.device as usize] = Some(0));
+    }
+    let mut next = 0u32..;
+    number.iter_mut().filter(|number| number.is_some()).for_each(|number| *number = next.next());
+    let mut old = number.iter();
+    subnet.devices.retain(|_| old.next().is_some_and(Option::is_some));
+    for end in subnet.cables.iter_mut().flat_map(|cable| &mut cable.ends) {
+        end.device = number[end.device as usize].unwrap();
+    }
+    let fabric = subnet.fabric(&links()).unwrap();
+    let wiring = subnet.wiring();
+    let roots: Vec<SwitchId> = fabric.graph.switches().filter(|at| fabric.name(Node::Switch(*at)).starts_with("CCORE")).collect();
+    let guids: Vec<u64> = roots.iter().map(|at| subnet.devices[wiring.switches[at.index()] as usize].guid.unwrap()).collect();
+    let theirs = opensm(&subnet, "ftree", &guids);
+    assert!(theirs.configured);
+    let (all, equal) = same(&fabric, &Tables::ftree(&fabric, Some(&roots)).unwrap(), &theirs.tables);
+    assert_eq!((equal, all), (3664 * 660, 3664 * 660));
 }
 
 #[test]

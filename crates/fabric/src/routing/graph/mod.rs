@@ -6,6 +6,7 @@ mod forward;
 mod skeleton;
 mod survivors;
 mod tables;
+mod tree_order;
 
 use std::sync::Arc;
 

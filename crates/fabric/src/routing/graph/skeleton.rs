@@ -45,6 +45,8 @@ pub(super) struct Skeleton {
     pub(super) destinations: Vec<Destinations>,
     /// GUIDs of the switches; their numbers where there are none.
     pub(super) guids: Vec<u64>,
+    /// Whether there are GUIDs.
+    managed: bool,
 }
 
 impl Skeleton {
@@ -104,7 +106,8 @@ impl Skeleton {
         };
         let destinations = destinations(fabric, &leaves, &guids);
         let back = back(&ways, graph.cable_count());
-        Ok(Skeleton { first, ways, back, leaves, destinations, guids })
+        let managed = managed(fabric).is_some();
+        Ok(Skeleton { first, ways, back, leaves, destinations, guids, managed })
     }
     pub(super) fn switches(&self) -> impl DoubleEndedIterator<Item = SwitchId> + use<> {
         (0..self.first.len() as u32 - 1).map(SwitchId)
@@ -116,6 +119,11 @@ impl Skeleton {
     /// All ways out of a switch to other switches, in port order.
     pub(super) fn ways(&self, at: SwitchId) -> &[Edge] {
         &self.ways[self.first[at.index()] as usize..self.first[at.index() + 1] as usize]
+    }
+    /// By what OpenSM's map of switches is ordered: GUIDs with their bytes in the opposite order; numbers where there are none.
+    pub(super) fn key(&self, at: SwitchId) -> u64 {
+        let guid = self.guids[at.index()];
+        if self.managed { guid.swap_bytes() } else { guid }
     }
     /// The way back over the same cable.
     pub(super) fn back(&self, way: &Edge) -> Edge {
