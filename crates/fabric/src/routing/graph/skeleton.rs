@@ -125,6 +125,10 @@ impl Skeleton {
         let guid = self.guids[at.index()];
         if self.managed { guid.swap_bytes() } else { guid }
     }
+    /// The way of a place among all.
+    pub(super) fn way(&self, slot: u32) -> Edge {
+        self.ways[slot as usize]
+    }
     /// The way back over the same cable.
     pub(super) fn back(&self, way: &Edge) -> Edge {
         self.ways[self.back[way.slot as usize] as usize]

@@ -104,12 +104,28 @@ fn adapters(fabric: &Fabric) -> Vec<u32> {
 pub(super) struct Order {
     rank: Vec<u16>,
     guids: Vec<u64>,
+    mutual: Mutual,
+}
+
+/// Which two switches of one rank are above each other to OpenSM's searches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mutual {
+    /// Roots.
+    Roots,
+    /// All.
+    Equals,
 }
 
 impl Order {
     /// Ranks are distances from the nearest root.
     pub(super) fn new(skeleton: &Skeleton, roots: &[SwitchId]) -> Order {
-        Order { rank: skeleton.distances_from(roots), guids: skeleton.guids.clone() }
+        Order { rank: skeleton.distances_from(roots), guids: skeleton.guids.clone(), mutual: Mutual::Roots }
+    }
+    /// The switches farthest from endpoints, aggregation nodes among them, are on top.
+    pub(super) fn of_levels(skeleton: &Skeleton) -> Order {
+        let near: Vec<SwitchId> = skeleton.destinations.iter().map(|at| at.switch).collect();
+        let level = skeleton.distances_from(&near);
+        Order { rank: level.into_iter().map(|level| FAR - level).collect(), guids: skeleton.guids.clone(), mutual: Mutual::Equals }
     }
     /// All switches, from the top.
     pub(super) fn downwards(&self, skeleton: &Skeleton) -> Vec<SwitchId> {
@@ -120,9 +136,10 @@ impl Order {
     fn key(&self, at: SwitchId) -> (u16, u64) {
         (self.rank[at.index()], self.guids[at.index()])
     }
-    /// The same to OpenSM's search, for which two roots are above each other.
+    /// The same to OpenSM's searches.
     fn climbs(&self, at: SwitchId, to: SwitchId) -> bool {
-        self.up(at, to) || (self.rank[at.index()], self.rank[to.index()]) == (0, 0)
+        let (own, other) = (self.rank[at.index()], self.rank[to.index()]);
+        self.up(at, to) || (own == other && (self.mutual == Mutual::Equals || own == 0))
     }
     /// Whether the way from `at` to `to` leads up.
     pub(super) fn up(&self, at: SwitchId, to: SwitchId) -> bool {
@@ -218,7 +235,7 @@ pub(super) fn ways_to(
 
 /// Offers the ways that OpenSM's search from the destination finds. It goes on from a switch in the direction of the step that
 /// took it there alone, and comes again where a later step leads there by another cable, however long that is.
-fn ways_of_search(
+pub(super) fn ways_of_search(
     skeleton: &Skeleton,
     order: &Order,
     to: SwitchId,
