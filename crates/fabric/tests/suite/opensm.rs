@@ -18,7 +18,7 @@ use fabriscope_units::{Rate, Span};
 
 const INSTALL: &str = "this test needs OpenSM and ibsim: apt-get install opensm ibsim-utils libumad2sim0 (.ci/run does it)";
 
-fn links() -> Links {
+pub(crate) fn links() -> Links {
     Links::uniform(LinkSpec::new(Rate::from_gbps(100), Span::from_ns(25)))
 }
 
@@ -40,19 +40,24 @@ fn preload() -> PathBuf {
 }
 
 /// What OpenSM did with a fabric.
-struct Answer {
-    tables: Tables,
+pub(crate) struct Answer {
+    pub(crate) tables: Tables,
     /// Whether the engine asked for made the tables; else OpenSM fell back to minhop.
-    configured: bool,
+    pub(crate) configured: bool,
 }
 
 /// Runs one sweep of OpenSM with `engine` on the fabric of `subnet`.
-fn opensm(subnet: &Subnet, engine: &str, roots: &[u64]) -> Answer {
-    opensm_with(subnet, engine, &[("-a", roots)])
+pub(crate) fn opensm(subnet: &Subnet, engine: &str, roots: &[u64]) -> Answer {
+    opensm_with(subnet, engine, &[("-a", guids(roots))])
 }
 
-/// The same with several options that name a file of GUIDs.
-fn opensm_with(subnet: &Subnet, engine: &str, lists: &[(&str, &[u64])]) -> Answer {
+/// A file of GUIDs.
+fn guids(list: &[u64]) -> String {
+    list.iter().map(|guid| format!("{guid:#x}\n")).collect()
+}
+
+/// The same with several options that name a file each, those without content left out.
+pub(crate) fn opensm_with(subnet: &Subnet, engine: &str, files: &[(&str, String)]) -> Answer {
     static RUNS: AtomicU32 = AtomicU32::new(0);
     let folder = tempfile::tempdir().unwrap();
     let socket = format!("fabriscope-{}-{}", std::process::id(), RUNS.fetch_add(1, Ordering::Relaxed));
@@ -65,10 +70,13 @@ fn opensm_with(subnet: &Subnet, engine: &str, lists: &[(&str, &[u64])]) -> Answe
     let program = Some("/usr/sbin/opensm").filter(|path| Path::new(path).is_file()).unwrap_or("opensm");
     let mut command = Command::new(program);
     command.args(["-o", "-R", engine, "-D", "0x43", "-f"]).arg(folder.path().join("log"));
-    for (option, guids) in lists.iter().filter(|(_, guids)| !guids.is_empty()) {
-        let file = folder.path().join(format!("list{option}"));
-        std::fs::write(&file, guids.iter().map(|guid| format!("{guid:#x}\n")).collect::<String>()).unwrap();
+    for (option, content) in files.iter().filter(|(_, content)| !content.is_empty()) {
+        let file = folder.path().join(format!("file{option}"));
+        std::fs::write(&file, content).unwrap();
         command.arg(option).arg(&file);
+    }
+    if ["lash", "dfsssp", "nue", "torus-2QoS"].contains(&engine) {
+        command.arg("-Q");
     }
     command.env("SIM_HOST", &host.id).env("IBSIM_SOCKNAME", &socket).env("LD_PRELOAD", preload());
     command.env("OSM_CACHE_DIR", folder.path()).env("OSM_TMP_DIR", folder.path()).current_dir(folder.path());
@@ -210,7 +218,7 @@ fn adapters(subnet: &Subnet, fabric: &Fabric) -> Vec<u32> {
     adapters
 }
 
-fn built(topology: Topology, radix: u32) -> Subnet {
+pub(crate) fn built(topology: Topology, radix: u32) -> Subnet {
     export::subnet(&topology.build(&links(), radix).unwrap())
 }
 
@@ -219,7 +227,7 @@ fn cable(from: &str, to: &str) -> NamedCable {
 }
 
 /// Switches with a number of endpoints each, and cables between them in the order of dimensions.
-fn written(hosts: &[u32], cables: &[(usize, usize)]) -> Subnet {
+pub(crate) fn written(hosts: &[u32], cables: &[(usize, usize)]) -> Subnet {
     let mut list = CableList::default();
     for (switch, &count) in hosts.iter().enumerate() {
         list.switches.push(NamedSwitch { name: format!("s{switch:02}"), ports: None });
@@ -315,7 +323,7 @@ fn the_dragonfly_of_72_endpoints() {
 }
 
 /// Entries of both tables, and how many are the same.
-fn same(fabric: &Fabric, ours: &Tables, theirs: &Tables) -> (usize, usize) {
+pub(crate) fn same(fabric: &Fabric, ours: &Tables, theirs: &Tables) -> (usize, usize) {
     let entries = fabric.graph.switches().flat_map(|at| fabric.graph.endpoints().map(move |dest| (at, dest)));
     let mut counts = (0, 0);
     for (at, dest) in entries {
@@ -343,7 +351,7 @@ fn compare_entries(what: &str, subnet: &Subnet) {
     }
 }
 
-fn read(name: &str) -> Subnet {
+pub(crate) fn read(name: &str) -> Subnet {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fabrics");
     import::read(&import::text(&std::fs::read(folder.join(name)).unwrap()).unwrap()).unwrap()
 }
@@ -377,7 +385,7 @@ fn degraded_trees() {
 }
 
 /// Takes cables away, and hosts with theirs.
-fn degrade(subnet: &mut Subnet, seed: u64) {
+pub(crate) fn degrade(subnet: &mut Subnet, seed: u64) {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let switch: Vec<bool> = subnet.devices.iter().map(|device| device.kind == Kind::Switch).collect();
     subnet.cables.retain(|cable| {
@@ -398,9 +406,9 @@ fn a_real_tree_with_aggregation_nodes() {
     let wiring = subnet.wiring();
     let level = levels(&fabric);
     let roots: Vec<SwitchId> = fabric.graph.switches().filter(|at| level[at.index()] == 1).collect();
-    let guids: Vec<u64> = roots.iter().map(|at| subnet.devices[wiring.switches[at.index()] as usize].guid.unwrap()).collect();
+    let tops: Vec<u64> = roots.iter().map(|at| subnet.devices[wiring.switches[at.index()] as usize].guid.unwrap()).collect();
     let hosts: Vec<u64> = wiring.endpoints.iter().map(|plug| subnet.device(*plug).guid.unwrap() + u64::from(plug.port)).collect();
-    let theirs = opensm_with(&subnet, "ftree", &[("-a", &guids), ("-u", &hosts)]);
+    let theirs = opensm_with(&subnet, "ftree", &[("-a", guids(&tops)), ("-u", guids(&hosts))]);
     assert!(theirs.configured);
     let (all, equal) = same(&fabric, &Tables::ftree(&fabric, Some(&roots)).unwrap(), &theirs.tables);
     assert_eq!((equal, all), (21_680, 21_680));
@@ -460,7 +468,7 @@ fn switches_of_one_rank_go_by_their_guids() {
 }
 
 /// The same devices with GUIDs in no order: Marsaglia's xorshift of 64 bits.
-fn shuffled(mut subnet: Subnet) -> Subnet {
+pub(crate) fn shuffled(mut subnet: Subnet) -> Subnet {
     let mut state = 88_172_645_463_325_252u64;
     for device in &mut subnet.devices {
         state ^= state << 13;
