@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use fabriscope_fabric::export;
 use fabriscope_fabric::import::{Kind, Subnet};
 use fabriscope_fabric::routing::deadlock::{self, Verdict as Deadlock};
-use fabriscope_fabric::routing::{Fault, Load, forward_partly, impure_tree, roots_by_hops, survey};
+use fabriscope_fabric::routing::{
+    Fault, Layered, Load, ServiceLevels, forward_layered, forward_partly, impure_tree, roots_by_hops, survey,
+};
 use fabriscope_fabric::{Fabric, LinkSpec, Links, Node, Route, Router, Routing, RoutingError, SwitchId, Tables};
 use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_units::{Rate, Remedy, Span};
@@ -24,10 +26,11 @@ pub struct Args {
     /// A cluster of the catalogue, or a file that `fabriscope import` reads
     #[arg(value_name = "CLUSTER|FILE")]
     fabric: String,
-    /// OpenSM's minhop, updn, ftree, dor; lmc:BITS; table (with --tables); or a routing such as ecmp, spray, d_mod_k, minimal
+    /// OpenSM's minhop, updn, ftree, dor, dnup, sssp, dfsssp, lash, nue:LANES, torus-2QoS (of a torus of the catalogue); up_down, which is updn
+    /// without packets that go up after down; lmc:BITS; table (with --tables); or a routing such as ecmp, spray, d_mod_k, minimal
     #[arg(long, value_name = "ENGINE", default_value = "minhop")]
     engine: String,
-    /// Root switches of updn: a file with one GUID per line, as `opensm -a` takes it
+    /// Root switches of updn and ftree: a file with one GUID per line, as `opensm -a` takes it
     #[arg(long, value_name = "FILE")]
     roots: Option<PathBuf>,
     /// Tables to follow instead of making some: opensm-lfts.dump or the output of dump_fts, of the same fabric
@@ -39,6 +42,9 @@ pub struct Args {
     /// Write the tables to this file, in the format of opensm-lfts.dump
     #[arg(long, value_name = "FILE")]
     dump: Option<PathBuf>,
+    /// Write the service level of each path to this file, in the same form: dfsssp, lash, nue
+    #[arg(long, value_name = "FILE")]
+    levels: Option<PathBuf>,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -49,6 +55,7 @@ Examples:
   fabriscope route fabrics/selene-compute.ibnetdiscover.gz --engine updn    says that OpenSM would need roots
   fabriscope route mine.topo --engine minhop --against opensm-lfts.dump
   fabriscope route mine.topo --engine table --tables opensm-lfts.dump       where OpenSM's own tables lead
+  fabriscope route mine.topo --engine dfsssp --dump mine.lfts --levels mine.sl
   fabriscope route lab-16 --engine ecmp --json";
 
 /// The fabric, and the way it looks to the tools of InfiniBand.
@@ -63,6 +70,8 @@ struct Routed {
     lanes: u8,
     deadlock: Deadlock,
     tables: Option<Tables>,
+    /// The service level of each path, where the engine gives some.
+    levels: Option<ServiceLevels>,
     /// The first pairs without a path.
     faults: Vec<Fault>,
 }
@@ -78,12 +87,15 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     let against = args.against.as_deref().map(|path| compare(&network, &routed, path)).transpose()?;
     if let Some(path) = &args.dump {
         let tables = routed.tables.as_ref().ok_or_else(|| {
-            Failure::told(
-                format!("`{}` has no forwarding tables", args.engine),
-                "use --dump with minhop, updn, ftree, dor, table or lmc:BITS",
-            )
+            Failure::told(format!("`{}` has no forwarding tables", args.engine), &format!("use --dump with {BY_TABLES}, table or lmc:BITS"))
         })?;
         write_file(path, &export::lfts(&network.subnet, tables))?;
+    }
+    if let Some(path) = &args.levels {
+        let (Some(tables), Some(levels)) = (&routed.tables, &routed.levels) else {
+            return Err(Failure::told(format!("`{}` gives no service levels", args.engine), "use --levels with dfsssp, lash or nue:LANES"));
+        };
+        write_file(path, &export::service_levels(&network.subnet, tables, levels))?;
     }
     args.output.write(&outcome(args, &network, &routed, &notes, against.as_ref()), output)
 }
@@ -97,8 +109,8 @@ fn fits(args: &Args, engine: Engine) -> Result<(), Failure> {
             _ => alone("--tables", "use it with --engine table; --against compares tables"),
         });
     }
-    if args.roots.is_some() && !matches!(engine, Engine::UpDown) {
-        return Err(alone("--roots", "use it with --engine updn"));
+    if args.roots.is_some() && !matches!(engine, Engine::Updn | Engine::UpDown | Engine::Ftree) {
+        return Err(alone("--roots", "use it with --engine updn or ftree"));
     }
     Ok(())
 }
@@ -107,9 +119,18 @@ fn fits(args: &Args, engine: Engine) -> Result<(), Failure> {
 #[derive(Clone, Copy)]
 enum Engine {
     MinHop(u8),
+    /// OpenSM's, which may deadlock.
+    Updn,
+    /// Strict, which never does.
     UpDown,
     Ftree,
     Dor,
+    Dnup,
+    Sssp,
+    /// With service levels.
+    Dfsssp,
+    Lash,
+    Nue(u8),
     Table,
     Other(Routing),
 }
@@ -120,15 +141,26 @@ impl Engine {
             let help = "write lmc:0 to lmc:7";
             return bits.parse().map(Engine::MinHop).map_err(|_| Failure::told(format!("`{bits}` is no number of bits"), help));
         }
+        if let Some(lanes) = text.strip_prefix("nue:") {
+            let help = "write nue:1 to nue:15";
+            return lanes.parse().map(Engine::Nue).map_err(|_| Failure::told(format!("`{lanes}` is no number of lanes"), help));
+        }
         Ok(match text {
             "minhop" | "min_hop" => Engine::MinHop(0),
-            "updn" | "up_down" => Engine::UpDown,
+            "updn" => Engine::Updn,
+            "up_down" => Engine::UpDown,
             "ftree" => Engine::Ftree,
             "dor" => Engine::Dor,
+            "dnup" => Engine::Dnup,
+            "sssp" => Engine::Sssp,
+            "dfsssp" => Engine::Dfsssp,
+            "lash" => Engine::Lash,
+            "nue" => Engine::Nue(1),
+            "torus-2QoS" | "torus_2qos" => Engine::Other(Routing::Torus2Qos),
             "table" => Engine::Table,
             _ => Engine::Other(named(text).ok_or_else(|| {
                 let names = Algorithm::computed().map(Routing::name).collect::<Vec<_>>().join(", ");
-                Failure::told(format!("there is no routing `{text}`"), format!("use minhop, updn, ftree, dor, lmc:BITS, table, {names}"))
+                Failure::told(format!("there is no routing `{text}`"), format!("use {BY_TABLES}, lmc:BITS, table, {names}"))
             })?),
         })
     }
@@ -173,27 +205,46 @@ fn route(args: &Args, network: &Network, engine: Engine, roots: Option<&[SwitchI
         let fallback = if matches!(engine, Engine::Ftree) { "; OpenSM would silently use minhop" } else { "" };
         Failure::told(message, format!("{help}{fallback}"))
     };
+    let mut levels = None;
+    let mut layered = |made: Result<Layered, RoutingError>| {
+        made.map(|Layered { tables, levels: made }| {
+            levels = Some(made);
+            tables
+        })
+    };
     let tables = match engine {
+        Engine::Dnup => Tables::dnup(fabric),
+        Engine::Sssp => Tables::sssp(fabric),
+        Engine::Dfsssp => layered(Layered::dfsssp(fabric)),
+        Engine::Lash => layered(Layered::lash(fabric)),
+        Engine::Nue(lanes) => layered(Layered::nue(fabric, lanes)),
         Engine::MinHop(lmc) => Tables::min_hop(fabric, lmc),
+        Engine::Updn => Tables::updn(fabric, roots),
         Engine::UpDown => Tables::up_down(fabric, 0, roots),
-        Engine::Ftree => Tables::ftree(fabric),
+        Engine::Ftree => Tables::ftree(fabric, roots),
         Engine::Dor => Tables::port_order(fabric),
         Engine::Table => Ok(super::import::tables(&network.subnet, args.tables.as_deref().unwrap_or(Path::new("")))?.0),
         Engine::Other(routing) => {
             let router = Router::new(fabric, routing).map_err(told)?;
             if fabric.graph.endpoint_count() > MOST_ENDPOINTS {
                 let message = format!("{} endpoints have too many pairs to follow", fabric.graph.endpoint_count());
-                return Err(Failure::told(message, format!("use at most {MOST_ENDPOINTS}, or minhop, updn, ftree or dor")));
+                return Err(Failure::told(message, format!("use at most {MOST_ENDPOINTS}, or {BY_TABLES}")));
             }
             let (load, deadlock) = (Load::of_route(fabric, &router), deadlock::verdict(fabric, &router));
-            return Ok(Routed { load, lanes: router.lanes(), deadlock, tables: None, faults: Vec::new() });
+            return Ok(Routed { load, lanes: router.lanes(), deadlock, tables: None, levels: None, faults: Vec::new() });
         }
     }
     .map_err(told)?;
     let load = Load::of_tables(fabric, &tables);
-    let route = forward_partly(fabric, tables.clone());
+    let (lanes, deadlock) = if let Some(levels) = &levels {
+        let route = forward_layered(fabric, Layered { tables: tables.clone(), levels: levels.clone() });
+        (route.lanes(), deadlock::verdict(fabric, &route))
+    } else {
+        let route = forward_partly(fabric, tables.clone());
+        (route.lanes(), deadlock::verdict(fabric, &route))
+    };
     let faults = if load.unreachable > 0 { survey(fabric, &tables).faults } else { Vec::new() };
-    Ok(Routed { load, lanes: route.lanes(), deadlock: deadlock::verdict(fabric, &route), tables: Some(tables), faults })
+    Ok(Routed { load, lanes, deadlock, tables: Some(tables), levels, faults })
 }
 
 /// The switches whose GUIDs a file lists.
@@ -222,13 +273,13 @@ fn fallbacks(network: &Network, engine: Engine, routed: &Routed, has_roots: bool
     let adapters = adapters(subnet, fabric);
     let mut notes = Vec::new();
     match engine {
-        Engine::UpDown if has_roots && routed.load.unreachable > 0 => {
+        Engine::Updn | Engine::UpDown | Engine::Ftree if has_roots && routed.load.unreachable > 0 => {
             notes.push(
-                "OpenSM leaves these entries out as well, and reports nothing but `updn tables configured`; name other roots, or fewer"
+                "OpenSM leaves these entries out as well, and reports nothing but `tables configured on all switches`; name other roots, or fewer"
                     .to_owned(),
             );
         }
-        Engine::UpDown if !has_roots => {
+        Engine::Updn | Engine::UpDown if !has_roots => {
             let roots = Tables::roots(fabric).map_err(|error| Failure::told(error.in_full(), "see `fabriscope import`"))?;
             let names: Vec<String> = roots.iter().take(SHOWN).map(|&at| fabric.name(Node::Switch(at))).collect();
             let more = if roots.len() > SHOWN { ", ..." } else { "" };
@@ -244,7 +295,7 @@ fn fallbacks(network: &Network, engine: Engine, routed: &Routed, has_roots: bool
                 );
             }
         }
-        Engine::Ftree => {
+        Engine::Ftree if !has_roots => {
             let mut hosts = vec![false; adapters.len()];
             for endpoint in fabric.graph.endpoints() {
                 if let Node::Switch(at) = fabric.graph.node(fabric.graph.link(fabric.graph.uplink(endpoint)).to) {
@@ -256,7 +307,7 @@ fn fallbacks(network: &Network, engine: Engine, routed: &Routed, has_roots: bool
                 let name = fabric.name(Node::Switch(SwitchId(first as u32)));
                 notes.push(format!(
                     "OpenSM would silently use minhop (ERR AB26): {} switches above the leaves have adapters, such as the aggregation \
-                     node of {name}",
+                     node of {name}; with lists of roots and of the ports of hosts it takes the tree: opensm -R ftree -a ROOTS -u HOSTS",
                     high.len()
                 ));
             } else if let Some(why) = impure_tree(fabric).map_err(|error| Failure::told(error.in_full(), "see `fabriscope import`"))? {
@@ -301,7 +352,7 @@ struct Against {
 
 fn compare(network: &Network, routed: &Routed, path: &Path) -> Result<Against, Failure> {
     let (theirs, _) = super::import::tables(&network.subnet, path)?;
-    let ours = routed.tables.as_ref().ok_or_else(|| Failure::told("only tables can be compared", "use minhop, updn, ftree or dor"))?;
+    let ours = routed.tables.as_ref().ok_or_else(|| Failure::told("only tables can be compared", format!("use {BY_TABLES}")))?;
     let fabric = &network.fabric;
     let mut against =
         Against { load: Load::of_tables(fabric, &theirs), entries: 0, alike: 0, switches: 0, only: [0; 2], first: Vec::new() };
@@ -348,6 +399,10 @@ fn outcome(args: &Args, network: &Network, routed: &Routed, notes: &[String], ag
     outcome.note(format!("{}: {}", args.fabric, fabric.counts())).note(format!("engine {}", args.engine)).text("\n");
     outcome.table(paths(fabric, routed, against));
     let mut text = format!("\nlanes: {}\n{}\n", routed.lanes, routed.deadlock.describe(fabric).trim_end());
+    if let Some(levels) = &routed.levels {
+        let paths: Vec<String> = levels.paths().iter().enumerate().map(|(level, paths)| format!("{paths} of level {level}")).collect();
+        text += &format!("service levels: paths from switches to endpoints: {}\n", paths.join(", "));
+    }
     for fault in routed.faults.iter().take(SHOWN) {
         text += &format!("no path {}\n", fault.tell(fabric));
     }
@@ -364,7 +419,7 @@ fn outcome(args: &Args, network: &Network, routed: &Routed, notes: &[String], ag
     let next = if routed.load.unreachable > 0 {
         "--engine minhop    reaches every host"
     } else if matches!(routed.deadlock, Deadlock::Cycle(_)) {
-        "--engine updn    never deadlocks"
+        "--engine up_down    never deadlocks"
     } else {
         "--dump tables.lfts    for opensm -R file -U"
     };
@@ -426,7 +481,8 @@ fn json(args: &Args, network: &Network, routed: &Routed, notes: &[String], again
     };
     let cycle: Vec<serde_json::Value> = hops.iter().map(hop).collect();
     serde_json::json!({
-        "fabric": args.fabric, "engine": args.engine, "lanes": routed.lanes, "paths": load(&routed.load),
+        "fabric": args.fabric, "engine": args.engine, "lanes": routed.lanes,
+        "service_levels": routed.levels.as_ref().map(ServiceLevels::paths), "paths": load(&routed.load),
         "deadlock": { "free": routed.deadlock.is_free(), "verdict": routed.deadlock.describe(fabric), "cycle": cycle },
         "without_path": routed.faults.iter().map(|fault| serde_json::json!({
             "from": fabric.name(Node::Switch(fault.from)), "to": fabric.name(Node::Endpoint(fault.dest)),
@@ -440,5 +496,7 @@ fn json(args: &Args, network: &Network, routed: &Routed, notes: &[String], again
 
 /// Endpoints whose pairs are followed one by one.
 const MOST_ENDPOINTS: u32 = 4096;
+/// Engines that make tables.
+const BY_TABLES: &str = "minhop, updn, up_down, ftree, dor, dnup, sssp, dfsssp, lash, nue:LANES";
 /// Differences that are shown.
 const SHOWN: usize = 5;

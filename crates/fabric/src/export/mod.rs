@@ -16,7 +16,7 @@ pub use dot::{dot, dot_with_loads};
 pub use graphml::{graphml, graphml_with_loads};
 pub use hostlist::fold;
 pub use ibnetdiscover::{Dialect, ibnetdiscover};
-pub use lfts::lfts;
+pub use lfts::{lfts, service_levels};
 pub use slurm::{slurm_conf, slurm_yaml};
 pub use subnet::subnet;
 

@@ -23,7 +23,11 @@ pub(super) fn identified(subnet: &Subnet) -> Cow<'_, Subnet> {
         return Cow::Borrowed(subnet);
     }
     let mut subnet = subnet.clone();
-    let mut taken: BTreeSet<u64> = subnet.devices.iter().filter_map(|device| device.guid).collect();
+    // The ports of an adapter with several have the GUIDs behind its own.
+    let span =
+        |device: &crate::import::Device| if device.kind == Kind::Switch || device.ports <= 1 { 1 } else { u64::from(device.ports) + 1 };
+    let own = |device: &crate::import::Device| device.guid.map(|guid| (0..span(device)).map(move |port| guid.wrapping_add(port)));
+    let mut taken: BTreeSet<u64> = subnet.devices.iter().filter_map(own).flatten().collect();
     let (mut switch, mut adapter) = (FIRST_SWITCH, FIRST_ADAPTER);
     for device in subnet.devices.iter_mut().filter(|device| device.guid.is_none()) {
         let (letter, next) = match device.kind {
@@ -31,9 +35,11 @@ pub(super) fn identified(subnet: &Subnet) -> Cow<'_, Subnet> {
             Kind::Adapter | Kind::Aggregation => ('H', &mut adapter),
             Kind::Router => ('R', &mut adapter),
         };
-        while !taken.insert(*next) {
-            *next += 1;
+        let span = span(device);
+        while let Some(last) = (*next..*next + span).rev().find(|guid| taken.contains(guid)) {
+            *next = last + 1;
         }
+        taken.extend(*next..*next + span);
         device.guid = Some(*next);
         device.id = format!("{letter}-{next:016x}");
     }

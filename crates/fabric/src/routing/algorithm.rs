@@ -83,6 +83,18 @@ routings! {
     UpDown = "up_down", shared by Destination;
     /// Tables for shift traffic on any fat tree, regular or not (OpenSM `ftree`).
     Ftree = "ftree", shared by Destination;
+    /// Shortest paths that never go away from the endpoints again after coming nearer (OpenSM `dnup`).
+    Dnup = "dnup", shared by Destination;
+    /// Shortest paths balanced over the whole fabric (OpenSM `sssp`). Can deadlock on a fabric with cycles.
+    Sssp = "sssp", shared by Destination;
+    /// Those of `sssp`, with cycles broken up over virtual lanes (OpenSM `dfsssp`).
+    Dfsssp = "dfsssp", shared by Destination;
+    /// One shortest path for each pair of switches, on the first virtual lane that it closes no cycle on (OpenSM `lash`).
+    Lash = "lash", shared by Destination;
+    /// Paths found in the channel dependency graph, free of deadlock on any number of virtual lanes (OpenSM `nue`).
+    Nue(Nue) = "nue", shared by Destination;
+    /// Dimension order on a torus, with the datelines that a path crosses in its service level (OpenSM `torus-2QoS`).
+    Torus2Qos = "torus_2qos", shared by Destination;
     /// Several addresses per endpoint, each with a path of its own (InfiniBand LMC).
     Lmc(Lmc) = "lmc", shared by Destination;
     /// The forwarding tables that came with an imported fabric.
@@ -114,6 +126,20 @@ pub struct Lmc {
 impl Lmc {
     /// Four addresses.
     pub const USUAL: Lmc = Lmc { bits: 2 };
+}
+
+/// How many lanes there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Nue {
+    /// Virtual lanes, of which each destination has one.
+    #[schemars(range(min = 1, max = 15))]
+    pub lanes: u8,
+}
+
+impl Nue {
+    /// One lane, as OpenSM takes without `nue_max_num_vls`.
+    pub const USUAL: Nue = Nue { lanes: 1 };
 }
 
 impl Routing {

@@ -28,9 +28,11 @@ mod tree;
 use crate::graph::{EndpointId, LinkId, SwitchId};
 use crate::topology::{Coordinates, Fabric};
 
-pub use algorithm::{Flowlet, Lmc, Routing, Sharing};
+pub use algorithm::{Flowlet, Lmc, Nue, Routing, Sharing};
 pub use delivers::{Defect, Delivery, delivers};
-pub use graph::{Fault, Survey, Survivors, Tables, forward, forward_partly, impure_tree, roots_by_hops, survey};
+pub use graph::{
+    Fault, Layered, ServiceLevels, Survey, Survivors, Tables, forward, forward_layered, forward_partly, impure_tree, roots_by_hops, survey,
+};
 pub use load::Load;
 pub use path::{path, switch_hops};
 pub use switch_view::{Idle, Memory, SwitchView};

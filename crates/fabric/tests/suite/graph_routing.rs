@@ -39,7 +39,7 @@ fn build(hosts: &[u32], cables: &[(usize, usize)]) -> Fabric {
     Topology::Irregular(list(hosts, cables)).build(&links(), 64).unwrap()
 }
 
-fn ring(switches: usize) -> Fabric {
+pub(crate) fn ring(switches: usize) -> Fabric {
     let cables: Vec<_> = (0..switches).map(|switch| (switch, (switch + 1) % switches)).collect();
     build(&vec![1; switches], &cables)
 }
@@ -52,7 +52,7 @@ fn torus(side: usize) -> Fabric {
 }
 
 /// Connected multigraphs: a random tree over all switches, and more cables, parallel ones among them.
-fn multigraphs() -> impl Strategy<Value = Fabric> {
+pub(crate) fn multigraphs() -> impl Strategy<Value = Fabric> {
     (2usize..14).prop_flat_map(|switches| {
         let hosts = proptest::collection::vec(0u32..3, switches);
         let parents = proptest::collection::vec(any::<prop::sample::Index>(), switches - 1);
@@ -68,7 +68,7 @@ fn multigraphs() -> impl Strategy<Value = Fabric> {
 }
 
 /// Switches on the shortest path between each pair of switches, by relaxation until nothing changes.
-fn shortest(fabric: &Fabric) -> Vec<Vec<usize>> {
+pub(crate) fn shortest(fabric: &Fabric) -> Vec<Vec<usize>> {
     let count = fabric.graph.switch_count() as usize;
     let mut hops = vec![vec![usize::MAX / 4; count]; count];
     (0..count).for_each(|switch| hops[switch][switch] = 1);
@@ -87,14 +87,14 @@ fn shortest(fabric: &Fabric) -> Vec<Vec<usize>> {
     hops
 }
 
-fn home(fabric: &Fabric, endpoint: EndpointId) -> SwitchId {
+pub(crate) fn home(fabric: &Fabric, endpoint: EndpointId) -> SwitchId {
     match fabric.graph.node(fabric.graph.link(fabric.graph.uplink(endpoint)).to) {
         Node::Switch(at) => at,
         Node::Endpoint(_) => unreachable!("no endpoints back to back here"),
     }
 }
 
-fn pairs(fabric: &Fabric) -> impl Iterator<Item = (EndpointId, EndpointId)> + '_ {
+pub(crate) fn pairs(fabric: &Fabric) -> impl Iterator<Item = (EndpointId, EndpointId)> + '_ {
     fabric.graph.endpoints().flat_map(|src| fabric.graph.endpoints().map(move |dst| (src, dst))).filter(|(src, dst)| src != dst)
 }
 

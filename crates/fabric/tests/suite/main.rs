@@ -9,6 +9,7 @@ mod dragonfly;
 mod graph_routing;
 mod grids;
 mod independent;
+mod lanes;
 mod multicast;
 mod opensm;
 mod plans;

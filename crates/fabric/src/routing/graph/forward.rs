@@ -1,5 +1,6 @@
 //! Routing by tables: the address that the entropy selects, one load for the port and one for its link.
 
+use super::service_levels::ServiceLevels;
 use super::skeleton::Plugs;
 use super::tables::Tables;
 use crate::graph::{EndpointId, LinkId, Node, SwitchId};
@@ -15,6 +16,18 @@ pub(in crate::routing) struct Forward {
     proof: Option<&'static str>,
     /// Whether packets may come to a switch that has no entry for them.
     partial: bool,
+    /// Service levels, where paths have some.
+    levels: Option<Levels>,
+}
+
+/// Service levels, and where packets get theirs.
+#[derive(Clone, Debug)]
+struct Levels {
+    levels: std::sync::Arc<ServiceLevels>,
+    /// The switch of each endpoint.
+    home: Vec<SwitchId>,
+    /// By link: the endpoint that it comes from, and [`u32::MAX`] for those between switches.
+    source: Vec<u32>,
 }
 
 impl Forward {
@@ -34,12 +47,34 @@ impl Forward {
             let remedy = "compare the tables with the fabric, or choose min_hop or up_down to make new ones";
             return Err(RoutingError::Cannot { routing, what: format!("its tables do not lead {}", fault.tell(fabric)), remedy });
         }
-        Ok(Forward { plugs: Plugs::new(fabric), tables, longest: survey.longest, proof, partial: in_use < fabric.graph.endpoint_count() })
+        Ok(Forward {
+            plugs: Plugs::new(fabric),
+            tables,
+            longest: survey.longest,
+            proof,
+            partial: in_use < fabric.graph.endpoint_count(),
+            levels: None,
+        })
     }
     /// The same with tables that lead to some places only.
     pub(super) fn partial(fabric: &Fabric, tables: std::sync::Arc<Tables>) -> Forward {
         let longest = survey(fabric, &tables).longest;
-        Forward { plugs: Plugs::new(fabric), tables, longest, proof: None, partial: true }
+        Forward { plugs: Plugs::new(fabric), tables, longest, proof: None, partial: true, levels: None }
+    }
+    /// The same with service levels.
+    pub(super) fn with_levels(mut self, fabric: &Fabric, levels: ServiceLevels) -> Forward {
+        let graph = &fabric.graph;
+        let home = graph.endpoints().map(|endpoint| match graph.node(graph.link(graph.uplink(endpoint)).to) {
+            Node::Switch(at) => at,
+            // Back to back, which no tables are made for.
+            Node::Endpoint(_) => SwitchId(0),
+        });
+        let source = graph.links().iter().map(|link| match graph.node(link.from) {
+            Node::Endpoint(endpoint) => endpoint.0,
+            Node::Switch(_) => u32::MAX,
+        });
+        self.levels = Some(Levels { levels: std::sync::Arc::new(levels), home: home.collect(), source: source.collect() });
+        self
     }
     #[inline]
     fn hop(&self, at: SwitchId, head: Head, path: u32) -> Hop {
@@ -48,7 +83,14 @@ impl Forward {
             // Switches that no packet for this destination can come to have no entry; going back is a link that is there.
             None => head.input.reverse(),
         };
-        Hop { link, vl: head.vl, via: 0 }
+        let Some(levels) = &self.levels else { return Hop { link, vl: head.vl, via: 0 } };
+        // The level is in the packet's header from its source on.
+        let level = match levels.source[head.input.index()] {
+            u32::MAX => head.via as u8,
+            _ => levels.levels.level(at, head.dest),
+        };
+        let leaves = levels.home[head.dest.index()] == at;
+        Hop { link, vl: if leaves { 0 } else { levels.levels.lane(level, link) }, via: u16::from(level) }
     }
 }
 
@@ -62,7 +104,7 @@ impl Route for Forward {
         (0..1 << self.tables.lmc()).filter(is_there).for_each(|path| visit(self.hop(at, head, path)));
     }
     fn lanes(&self) -> u8 {
-        1
+        self.levels.as_ref().map_or(1, |levels| levels.levels.lanes())
     }
     fn longest(&self) -> u32 {
         self.longest

@@ -1,43 +1,51 @@
 //! Tables for shift traffic on any fat tree, complete or not.
 //!
-//! For one destination after the other, leaf by leaf: from the leaf up, each switch takes the switch above it from which the
-//! fewest destinations come down so far, and of the cables to it the one with the fewest; every switch on that way sends
-//! down along it, and all switches below it go up to it by the cable that the fewest destinations go up so far. On a
-//! complete tree each shift then has every link to itself.
-//! Switches that this leaves out, in incomplete trees, go up to the nearest switch that has a way.
+//! For one destination after the other, leaf by leaf in the order of [`Shape`]: from the leaf up, each switch takes the switch
+//! above it by which the fewest destinations have come down to it so far, and of the cables to it the one with the fewest. That
+//! main way goes on to the top. All switches below a switch of it that have no way yet, or a longer one, go up to it by the cable
+//! that the fewest destinations have gone up so far. Then the other switches above each switch of the way come in turn, in the order
+//! of their counts: packets come down from them by the cable with the fewest, which is not counted. A leaf with fewer endpoints
+//! than the fullest is counted as if it had as many. On a complete tree each shift then has every link to itself.
 //!
 //! Source: E. Zahavi, G. Johnson, D. Kerbyson, M. Lang, "Optimized InfiniBand fat-tree routing for shift all-to-all
-//! communication patterns", Concurrency and Computation 22(2), 2010; OpenSM 3.3, engine `ftree` (`osm_ucast_ftree.c`).
-//! Modelled: levels, counters up and down, missing cables and switches.
-//! Not modelled: node orders and I/O nodes from files, roots from a file.
+//! communication patterns", Concurrency and Computation 22(2), 2010; opensm(8), "Fat-tree Routing Algorithm"; order and
+//! counters as the tables and the orders of adapters show that OpenSM 3.3.23 writes for trees with missing cables and hosts.
+//! Modelled: ranks from roots or leaves, counters up and down, endpoints that are missing.
+//! Not modelled: compute and I/O nodes from files, ways the wrong way round (`max_reverse_hops`), several ports of one adapter
+//! on one switch (OpenSM routes to these one after the other).
 
-use super::skeleton::{Edge, FAR, Skeleton};
+use super::skeleton::{FAR, Skeleton};
+use super::tree_order::{Shape, WayDown};
 use super::{Router, Tables, UP_THEN_DOWN, skeleton};
-use crate::graph::{Node, SwitchId};
+use crate::graph::{EndpointId, Node, SwitchId};
 use crate::routing::{Routing, RoutingError};
 use crate::topology::Fabric;
 
 /// Prepares `ftree`.
 pub(super) fn prepare(fabric: &Fabric, routing: Routing) -> Result<Router, RoutingError> {
-    Router::forward(fabric, routing, Tables::ftree(fabric)?, Some(UP_THEN_DOWN))
+    Router::forward(fabric, routing, Tables::ftree(fabric, None)?, Some(UP_THEN_DOWN))
 }
 
 impl Tables {
-    /// Tables for shift traffic on any fat tree (OpenSM `ftree`).
+    /// Tables for shift traffic on any fat tree (OpenSM `ftree`). Without `roots` the switches farthest from endpoints are on top.
     ///
     /// # Errors
-    /// As [`Tables::min_hop`]; a fabric that is no fat tree, and where.
-    pub fn ftree(fabric: &Fabric) -> Result<Tables, RoutingError> {
+    /// As [`Tables::min_hop`]; a fabric that is no fat tree, and where. Roots that are given may leave pairs of endpoints without a
+    /// path: their entries are missing, as in OpenSM, and `survey` tells which.
+    pub fn ftree(fabric: &Fabric, roots: Option<&[SwitchId]>) -> Result<Tables, RoutingError> {
         let routing = Routing::Ftree;
         let skeleton = skeleton(fabric, routing, 0)?;
         let name = |at| fabric.name(Node::Switch(at));
-        tables(&skeleton, fabric.graph.endpoint_count()).map_err(|why| {
+        tables(&skeleton, fabric.graph.endpoint_count(), roots).map_err(|why| {
             let what = match why {
                 NoTree::Level(one, other, 0) => {
                     format!("it is no fat tree: {} and {} both have endpoints, and a cable between them", name(one), name(other))
                 }
                 NoTree::Level(one, other, level) => {
                     format!("it is no fat tree: a cable joins {} and {}, both {level} levels above the leaves", name(one), name(other))
+                }
+                NoTree::Above(at, rank, leaves) => {
+                    format!("it is no fat tree: {} has endpoints and is {rank} steps from a root, the leaves are {leaves}", name(at))
                 }
                 NoTree::Apart(one, other) => format!("no path from {} to {} goes up and then down", name(one), name(other)),
             };
@@ -70,6 +78,8 @@ pub fn impure_tree(fabric: &Fabric) -> Result<Option<String>, RoutingError> {
 pub(super) enum NoTree {
     /// A cable joins two switches of one level.
     Level(SwitchId, SwitchId, u16),
+    /// A switch with endpoints that is not as far from the roots as the farthest switch.
+    Above(SwitchId, u16, u16),
     /// No switch is above all others of a pair of leaves.
     Apart(SwitchId, SwitchId),
 }
@@ -122,131 +132,120 @@ pub(super) fn impure(skeleton: &Skeleton) -> Option<Impure> {
 }
 
 /// The tables.
-pub(super) fn tables(skeleton: &Skeleton, endpoints: u32) -> Result<Tables, NoTree> {
-    let leaves: Vec<SwitchId> = skeleton.leaves.iter().map(|leaf| leaf.switch).collect();
-    let level = skeleton.distances_from(&leaves);
-    for at in skeleton.switches() {
-        if let Some(way) = skeleton.ways(at).iter().find(|way| level[way.to.index()] == level[at.index()]) {
-            return Err(NoTree::Level(at, way.to, level[at.index()]));
-        }
-    }
+pub(super) fn tables(skeleton: &Skeleton, endpoints: u32, roots: Option<&[SwitchId]>) -> Result<Tables, NoTree> {
+    let shape = Shape::new(skeleton, roots)?;
     let mut filling = Filling {
         skeleton,
-        tables: Tables::new(skeleton.count() as u32, endpoints, 0),
-        level,
+        shape: &shape,
         down: vec![0; skeleton.way_count()],
+        group_down: vec![0; skeleton.way_count()],
         up: vec![0; skeleton.way_count()],
         port: vec![NONE; skeleton.count()],
+        steps: vec![FAR; skeleton.count()],
     };
-    for leaf in &skeleton.leaves {
-        for &(endpoint, port) in &leaf.endpoints {
-            filling.port.fill(NONE);
-            filling.port[leaf.switch.index()] = port;
-            filling.climb(leaf.switch);
-            filling.complete();
-            for at in skeleton.switches() {
-                match filling.port[at.index()] {
-                    NONE if leaves.binary_search(&at).is_ok() => return Err(NoTree::Apart(at, leaf.switch)),
-                    NONE => {}
-                    port => filling.tables.set(at, endpoint, 0, port),
+    let mut tables = Tables::new(skeleton.count() as u32, endpoints, 0);
+    let fullest = skeleton.leaves.iter().map(|leaf| leaf.endpoints.len()).max().unwrap_or(0);
+    for &leaf in shape.leaves() {
+        let leaf = &skeleton.leaves[leaf];
+        let ports = leaf.endpoints.iter().map(Some).chain(std::iter::repeat(None));
+        for destination in ports.take(fullest) {
+            filling.lead_to(leaf.switch, destination.map(|(_, port)| *port));
+            if let Some((endpoint, _)) = destination {
+                filling.write(&mut tables, *endpoint);
+                let missed = skeleton.leaves.iter().find(|other| filling.steps[other.switch.index()] == FAR);
+                if let (Some(missed), None) = (missed, roots) {
+                    return Err(NoTree::Apart(missed.switch, leaf.switch));
                 }
             }
         }
     }
-    Ok(filling.tables)
+    Ok(tables)
 }
 
-/// The tables so far, and what the destination at hand has.
+/// What destinations used so far, and what the one at hand has.
 struct Filling<'a> {
     skeleton: &'a Skeleton,
-    tables: Tables,
-    level: Vec<u16>,
+    shape: &'a Shape,
     /// Destinations that come down each way, counted at its lower end.
     down: Vec<u32>,
-    /// Destinations that each way leads up to.
+    /// The same for all ways to one switch above together, counted at the first.
+    group_down: Vec<u32>,
+    /// Destinations that each way leads up to, counted at its upper end.
     up: Vec<u32>,
     /// The port of each switch for this destination.
     port: Vec<u8>,
+    /// Switches on the way from each to this destination.
+    steps: Vec<u16>,
+}
+
+/// Whether ways count.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Path {
+    Main,
+    Other,
 }
 
 impl Filling<'_> {
-    fn is_up(&self, at: SwitchId, way: &Edge) -> bool {
-        self.level[way.to.index()] > self.level[at.index()]
+    /// Finds all ways to a destination behind a leaf; without a port it is one that is missing.
+    fn lead_to(&mut self, leaf: SwitchId, port: Option<u8>) {
+        self.port.fill(NONE);
+        self.steps.fill(FAR);
+        self.port[leaf.index()] = port.unwrap_or(NONE);
+        self.steps[leaf.index()] = 0;
+        self.climb(leaf, Path::Main);
     }
-
-    /// From a leaf to the top by the cables that the fewest destinations come down.
-    fn climb(&mut self, leaf: SwitchId) {
-        let mut at = leaf;
-        loop {
-            // First the switch above, then one of the cables to it: parallel cables do not make it twice as good.
-            let ways = self.skeleton.ways(at);
-            let of_switch = |to: SwitchId| ways.iter().filter(|way| way.to == to).map(|way| self.down[way.slot as usize]).sum::<u32>();
-            let key = |way: &&Edge| (of_switch(way.to), self.down[way.slot as usize]);
-            let least = ways.iter().filter(|way| self.is_up(at, way)).min_by_key(key);
-            let Some(&way) = least else { return };
-            self.down[way.slot as usize] += 1;
-            let back = self.skeleton.ways(way.to).iter().find(|back| back.cable == way.cable);
-            self.port[way.to.index()] = back.map_or(NONE, |back| back.port);
-            self.gather(way.to);
-            at = way.to;
+    fn write(&self, tables: &mut Tables, endpoint: EndpointId) {
+        for at in self.skeleton.switches().filter(|at| self.port[at.index()] != NONE) {
+            tables.set(at, endpoint, 0, self.port[at.index()]);
         }
     }
 
-    /// Everything below a switch that has no way yet goes up to it.
+    /// Gives all switches above `at` ways down to it, and those below these ways up.
+    fn climb(&mut self, at: SwitchId, path: Path) {
+        let shape = self.shape;
+        let mut above: Vec<&[WayDown]> = shape.above(at).collect();
+        above.sort_by_key(|group| self.group_down[group[0].up.slot as usize]);
+        let mut path = path;
+        for group in above {
+            let top = group[0].up.to;
+            let least = group.iter().min_by_key(|way| self.down[way.up.slot as usize]);
+            let (Some(way), true) = (least, self.shortens(top, at)) else { continue };
+            self.port[top.index()] = way.down.port;
+            if path == Path::Main {
+                self.group_down[group[0].up.slot as usize] += 1;
+                self.down[way.up.slot as usize] += 1;
+            }
+            self.gather(top);
+            self.climb(top, path);
+            // What comes after the first is no main way.
+            path = Path::Other;
+        }
+    }
+
+    /// Takes it down where a switch has no way yet, or a longer one than by `next`.
+    fn shortens(&mut self, at: SwitchId, next: SwitchId) -> bool {
+        let steps = self.steps[next.index()] + 1;
+        let shorter = steps < self.steps[at.index()];
+        if shorter {
+            self.steps[at.index()] = steps;
+        }
+        shorter
+    }
+
+    /// Everything below a switch that has no way yet, or a longer one, goes up to it.
     fn gather(&mut self, top: SwitchId) {
+        let shape = self.shape;
         let mut open = vec![top];
         while let Some(at) = open.pop() {
-            let skeleton = self.skeleton;
-            let mut below: Vec<SwitchId> = skeleton.ways(at).iter().filter(|way| !self.is_up(at, way)).map(|way| way.to).collect();
-            below.sort_unstable();
-            below.dedup();
-            for child in below {
-                if self.port[child.index()] != NONE {
+            for group in shape.below(at) {
+                let below = group[0].to;
+                if !self.shortens(below, at) {
                     continue;
                 }
-                let cables = skeleton.ways(child).iter().filter(|way| way.to == at);
-                let Some(least) = cables.min_by_key(|way| self.up[way.slot as usize]) else { continue };
+                let Some(least) = group.iter().min_by_key(|way| self.up[way.slot as usize]) else { continue };
                 self.up[least.slot as usize] += 1;
-                self.port[child.index()] = least.port;
-                open.push(child);
-            }
-        }
-    }
-
-    /// Ways for switches that the main way leaves out: down where that leads there, else up, from the top of the tree down.
-    fn complete(&mut self) {
-        let skeleton = self.skeleton;
-        let is_missing = |port: &u8| *port == NONE;
-        if !self.port.iter().any(is_missing) {
-            return;
-        }
-        let mut upwards: Vec<SwitchId> = skeleton.switches().filter(|at| self.level[at.index()] != FAR).collect();
-        upwards.sort_by_key(|at| self.level[at.index()]);
-        // Whether a switch only goes down from here on: then those above may come down to it.
-        let mut descends = vec![false; skeleton.count()];
-        for &at in &upwards {
-            let own = skeleton.ways(at).iter().find(|way| way.port == self.port[at.index()]).copied();
-            descends[at.index()] = match own {
-                // The destination itself, or a switch of the main way.
-                None => self.port[at.index()] != NONE,
-                Some(way) => !self.is_up(at, &way) && descends[way.to.index()],
-            };
-            if self.port[at.index()] == NONE {
-                let down = skeleton.ways(at).iter().filter(|way| !self.is_up(at, way) && descends[way.to.index()]);
-                if let Some(&way) = down.min_by_key(|way| self.down[way.slot as usize]) {
-                    self.down[way.slot as usize] += 1;
-                    self.port[at.index()] = way.port;
-                    descends[at.index()] = true;
-                }
-            }
-        }
-        for &at in upwards.iter().rev() {
-            if self.port[at.index()] == NONE {
-                let above = skeleton.ways(at).iter().filter(|way| self.is_up(at, way) && self.port[way.to.index()] != NONE);
-                if let Some(&way) = above.min_by_key(|way| self.up[way.slot as usize]) {
-                    self.up[way.slot as usize] += 1;
-                    self.port[at.index()] = way.port;
-                }
+                self.port[below.index()] = self.skeleton.back(least).port;
+                open.push(below);
             }
         }
     }

@@ -1,11 +1,15 @@
 //! Routing of any fabric by its graph alone: by forwarding tables, as subnet managers of InfiniBand compute them, or over
 //! all shortest paths. One algorithm, one file.
 
+mod acyclic;
 mod balance;
+mod dependencies;
 mod forward;
+mod service_levels;
 mod skeleton;
 mod survivors;
 mod tables;
+mod tree_order;
 
 use std::sync::Arc;
 
@@ -18,6 +22,7 @@ use skeleton::Skeleton;
 
 pub use forward::{Fault, Survey, survey};
 pub use ftree::impure_tree;
+pub use service_levels::{Layered, ServiceLevels};
 pub use survivors::Survivors;
 pub use tables::Tables;
 pub use up_down::roots_by_hops;
@@ -48,11 +53,17 @@ macro_rules! algorithms {
 }
 
 algorithms! {
+    dfsssp: Dfsssp;
+    dnup: Dnup;
     ftree: Ftree;
     imported: Table;
+    lash: Lash;
     min_hop: MinHop, Lmc;
+    nue: Nue;
     port_order: DimensionOrder;
     shortest: Ecmp, Spray, Adaptive, Flowlet;
+    sssp: Sssp;
+    torus_2qos: Torus2Qos;
     up_down: UpDown;
 }
 
@@ -71,6 +82,7 @@ impl Router {
         match routing {
             // Where there are coordinates, they say what a dimension is; else the order of the ports has to.
             Routing::DimensionOrder | Routing::Table => matches!(coordinates, Coordinates::Irregular(_)),
+            Routing::Torus2Qos => torus_2qos::suits(coordinates),
             Routing::Ftree => matches!(coordinates, Coordinates::Irregular(_) | Coordinates::Tree(_)),
             _ => Router::knows(routing),
         }
@@ -78,6 +90,11 @@ impl Router {
     /// Tables that lead from every endpoint to every address.
     fn forward(fabric: &Fabric, routing: Routing, tables: Tables, proof: Option<&'static str>) -> Result<Router, RoutingError> {
         Forward::new(fabric, routing, Arc::new(tables), proof).map(Router::Forward)
+    }
+    /// The same with service levels.
+    fn layered(fabric: &Fabric, routing: Routing, layered: Layered, proof: &'static str) -> Result<Router, RoutingError> {
+        let forward = Forward::new(fabric, routing, Arc::new(layered.tables), Some(proof))?;
+        Ok(Router::Forward(forward.with_levels(fabric, layered.levels)))
     }
 }
 
@@ -97,6 +114,11 @@ pub fn forward(fabric: &Fabric, tables: Tables) -> Result<impl Route + use<>, Ro
 /// Tables that may lead to some places only, for [`deadlock`](super::deadlock): packets end where there is no entry.
 pub fn forward_partly(fabric: &Fabric, tables: Tables) -> impl Route + use<> {
     Forward::partial(fabric, Arc::new(tables))
+}
+
+/// The same with service levels.
+pub fn forward_layered(fabric: &Fabric, layered: Layered) -> impl Route + use<> {
+    Forward::partial(fabric, Arc::new(layered.tables)).with_levels(fabric, layered.levels)
 }
 
 fn skeleton(fabric: &Fabric, routing: Routing, lmc: u8) -> Result<Skeleton, RoutingError> {

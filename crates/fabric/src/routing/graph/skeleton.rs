@@ -2,7 +2,7 @@
 
 use crate::graph::{EndpointId, LinkId, Node, SwitchId};
 use crate::routing::{Routing, RoutingError};
-use crate::topology::{Coordinates, Fabric, Irregular};
+use crate::topology::{Coordinates, Fabric, Irregular, Managed};
 
 /// A cable to another switch, seen from one of its ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,10 +37,16 @@ pub(super) struct Destinations {
 pub(super) struct Skeleton {
     first: Vec<u32>,
     ways: Vec<Edge>,
+    /// By way: the way back over the same cable.
+    back: Vec<u32>,
     /// Switches that have endpoints, by number.
     pub(super) leaves: Vec<Leaf>,
     /// What tables lead to, in the order in which OpenSM fills them.
     pub(super) destinations: Vec<Destinations>,
+    /// GUIDs of the switches; their numbers where there are none.
+    pub(super) guids: Vec<u64>,
+    /// Whether there are GUIDs.
+    managed: bool,
 }
 
 impl Skeleton {
@@ -94,8 +100,14 @@ impl Skeleton {
                 leaves.push(Leaf { switch, endpoints });
             }
         }
-        let destinations = destinations(fabric, &leaves);
-        Ok(Skeleton { first, ways, leaves, destinations })
+        let guids = match managed(fabric) {
+            Some(managed) if managed.guids.len() == graph.switch_count() as usize => managed.guids.clone(),
+            _ => graph.switches().map(|at| u64::from(at.0)).collect(),
+        };
+        let destinations = destinations(fabric, &leaves, &guids);
+        let back = back(&ways, graph.cable_count());
+        let managed = managed(fabric).is_some();
+        Ok(Skeleton { first, ways, back, leaves, destinations, guids, managed })
     }
     pub(super) fn switches(&self) -> impl DoubleEndedIterator<Item = SwitchId> + use<> {
         (0..self.first.len() as u32 - 1).map(SwitchId)
@@ -107,6 +119,19 @@ impl Skeleton {
     /// All ways out of a switch to other switches, in port order.
     pub(super) fn ways(&self, at: SwitchId) -> &[Edge] {
         &self.ways[self.first[at.index()] as usize..self.first[at.index() + 1] as usize]
+    }
+    /// By what OpenSM's map of switches is ordered: GUIDs with their bytes in the opposite order; numbers where there are none.
+    pub(super) fn key(&self, at: SwitchId) -> u64 {
+        let guid = self.guids[at.index()];
+        if self.managed { guid.swap_bytes() } else { guid }
+    }
+    /// The way of a place among all.
+    pub(super) fn way(&self, slot: u32) -> Edge {
+        self.ways[slot as usize]
+    }
+    /// The way back over the same cable.
+    pub(super) fn back(&self, way: &Edge) -> Edge {
+        self.ways[self.back[way.slot as usize] as usize]
     }
     /// How many ways there are.
     pub(super) fn way_count(&self) -> usize {
@@ -140,10 +165,10 @@ impl Skeleton {
 /// with its bytes in the opposite order, as OpenSM's map compares them. By the number of the switch where there are no GUIDs.
 ///
 /// Source: OpenSM 3.3, `osm_ucast_mgr.c` (`sort_ports_by_switch_load`, over a map by GUIDs in network order, on little-endian machines).
-fn destinations(fabric: &Fabric, leaves: &[Leaf]) -> Vec<Destinations> {
+fn destinations(fabric: &Fabric, leaves: &[Leaf], guids: &[u64]) -> Vec<Destinations> {
     let ports = |leaf: &Leaf| leaf.endpoints.iter().map(|(endpoint, port)| (Some(*endpoint), *port)).collect();
     let mut all: Vec<Destinations> = leaves.iter().map(|leaf| Destinations { switch: leaf.switch, ports: ports(leaf) }).collect();
-    let Coordinates::Irregular(Irregular { managed: Some(managed), .. }) = &fabric.coordinates else { return all };
+    let Some(managed) = managed(fabric) else { return all };
     for (switch, port) in &managed.services {
         let Ok(port) = u8::try_from(port.0) else { continue };
         let at = all.binary_search_by_key(switch, |at| at.switch).unwrap_or_else(|place| {
@@ -153,9 +178,26 @@ fn destinations(fabric: &Fabric, leaves: &[Leaf]) -> Vec<Destinations> {
         let ports = &mut all[at].ports;
         ports.insert(ports.partition_point(|(_, before)| *before < port), (None, port));
     }
-    let guid = |switch: SwitchId| managed.guids.get(switch.index()).copied().unwrap_or(u64::MAX).swap_bytes();
-    all.sort_by_key(|at| (std::cmp::Reverse(at.ports.len()), guid(at.switch)));
+    all.sort_by_key(|at| (std::cmp::Reverse(at.ports.len()), guids[at.switch.index()].swap_bytes()));
     all
+}
+
+/// What a subnet manager sees beside the graph, where the fabric is a subnet.
+pub(super) fn managed(fabric: &Fabric) -> Option<&Managed> {
+    match &fabric.coordinates {
+        Coordinates::Irregular(Irregular { managed, .. }) => managed.as_deref(),
+        _ => None,
+    }
+}
+
+/// For each way the one back over the same cable.
+fn back(ways: &[Edge], cables: u32) -> Vec<u32> {
+    let mut ends = vec![[u32::MAX; 2]; cables as usize];
+    for way in ways {
+        let [first, second] = &mut ends[way.cable as usize];
+        *(if *first == u32::MAX { first } else { second }) = way.slot;
+    }
+    ways.iter().map(|way| ends[way.cable as usize]).zip(0..).map(|([one, other], slot)| if one == slot { other } else { one }).collect()
 }
 
 fn too_many_ports(fabric: &Fabric, routing: Routing, switch: SwitchId) -> RoutingError {
