@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fabriscope_units::{Bytes, Rate, Span};
+use fabriscope_units::{Rate, Span};
 
 use super::error::{ImportError, Mistake};
 use super::rates::{NvLinkRate, Rates};
@@ -66,16 +66,24 @@ impl<'r> Draft<'r> {
     }
 
     /// Adds a NUMA domain with its memory.
-    pub(super) fn domain(&mut self, domain: Vertex, size: Option<Bytes>, line: u32) -> Result<VertexId, ImportError> {
-        let mut memory = Vertex::new(VertexKind::HostMemory, format!("{}-memory", domain.name));
-        memory.identity.size = size;
+    pub(super) fn domain(&mut self, domain: Vertex, line: u32) -> Result<VertexId, ImportError> {
+        let memory = Vertex::new(VertexKind::HostMemory, format!("{}-memory", domain.name));
+        let id = self.cores(domain, line)?;
+        let memory = self.add(memory, line)?;
+        self.memory_at(id, memory);
+        Ok(id)
+    }
+    /// Adds the cores of a domain; its memories are others'.
+    pub(super) fn cores(&mut self, domain: Vertex, line: u32) -> Result<VertexId, ImportError> {
         let processor = domain.identity.processor.clone();
         let package = if let VertexKind::Numa { package } = domain.kind { package } else { 0 };
         let id = self.add(domain, line)?;
-        let memory = self.add(memory, line)?;
         self.domains.push((id, package, processor));
-        self.join(id, memory, LinkKind::Memory, String::new(), self.rates.local, self.rates.memory_latency);
         Ok(id)
+    }
+    /// Joins a memory to a domain: the first one is its own.
+    pub(super) fn memory_at(&mut self, domain: VertexId, memory: VertexId) {
+        self.join(domain, memory, LinkKind::Memory, String::new(), self.rates.local, self.rates.memory_latency);
     }
     /// Adds a host bridge at some domains of a package.
     pub(super) fn bridge(&mut self, domains: &[VertexId], line: u32) -> Result<VertexId, ImportError> {

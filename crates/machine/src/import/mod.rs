@@ -14,6 +14,7 @@ mod element;
 mod error;
 mod hwloc;
 mod hwloc_devices;
+mod hwloc_domains;
 mod hwloc_links;
 mod matrix;
 mod nccl;

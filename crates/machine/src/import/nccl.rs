@@ -124,7 +124,7 @@ impl<'d> Reader<'_, 'd> {
         let mut domain = Vertex::new(VertexKind::Numa { package: index }, format!("numa{name}"));
         domain.identity = Identity { number, cpus: cpus.unwrap_or_default(), processor, said, ..Identity::default() };
         let line = cpu.line();
-        let domain = self.draft.domain(domain, None, line)?;
+        let domain = self.draft.domain(domain, line)?;
         let inside: Vec<Element<'d>> = cpu.children().filter(|child| matches!(child.name(), "pci" | "nic")).collect();
         if !inside.is_empty() {
             let bridge = self.draft.bridge(&[domain], line)?;
