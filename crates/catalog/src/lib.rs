@@ -58,6 +58,7 @@ pub use part::{
     Aggregation, AggregationStream, AllToAllLinks, Bundle, Expanders, GpuPair, Gpus, HostMemory, Mesh, Nics, NodePart, PcieSwitches,
     PointToPoint, ScaleUp, Switched, Under,
 };
+pub use part::{AmdFamily, GpuFamily, NodeFiles, ProcessorFamily};
 pub use part::{
     Block, CopyEngines, Gpu, GpuCalls, GpuMemory, Interconnect, InterconnectKind, Mapped, MemoryKind, Pageable, PeerAccess, PeerToPeer,
     ScaleUpPorts,
@@ -70,7 +71,6 @@ pub use part::{
 pub use part::{CollectiveRule, CollectiveRules, MapBy, Occasion};
 pub use part::{Dpu, DpuMode, Offload};
 pub use part::{GpuDirect, GpuPeers, GpuProtocol, Nearness, Registration};
-pub use part::{GpuFamily, NodeFiles, ProcessorFamily};
 pub use part::{Nccl, Step, StepParameters, Variable, Vendor};
 pub use part::{Onload, Psm2};
 pub use part::{SharedMemoryParameters, SingleCopyParameters, SlotParameters};

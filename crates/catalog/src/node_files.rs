@@ -1,6 +1,6 @@
 //! What readers of files about nodes fill in, from the parts of the catalogue.
 
-use fabriscope_machine::import::{NvLinkRate, PcieRate, Rates, SocketRate};
+use fabriscope_machine::import::{NvLinkRate, PcieRate, Rates, SocketRate, XgmiRate};
 use fabriscope_machine::{Framing, Tlp};
 
 use crate::catalog::{AnyPart, Catalog};
@@ -26,6 +26,11 @@ impl Catalog {
         for family in &part.gpus {
             nvlink.push(nvlink_rate(family.compute_capability, family.links, interconnect(&family.interconnect)?));
         }
+        let mut xgmi = Vec::new();
+        for family in &part.amd_gpus {
+            let link = interconnect(&family.interconnect)?;
+            xgmi.push(XgmiRate { architectures: family.architectures.clone(), data: link.data_rate(1), latency: *link.latency });
+        }
         let sockets = part.processors.iter().map(|family| SocketRate {
             architecture: family.architecture.clone(),
             vendor: family.vendor.clone(),
@@ -38,6 +43,7 @@ impl Catalog {
             pcie_unknown: (part.unknown_slot.generation, part.unknown_slot.lanes),
             pcie_latency: *part.pcie_latency,
             nvlink,
+            xgmi,
             sockets: sockets.collect(),
             socket_latency: *part.socket_latency,
             local: *part.local,
@@ -114,6 +120,9 @@ mod tests {
         assert!(rates.pcie.is_sorted_by_key(|pcie| pcie.generation) && rates.pcie.len() >= 6);
         let hopper = rates.nvlink.iter().find(|nvlink| nvlink.compute_capability == 90).unwrap();
         assert_eq!((hopper.generation, hopper.links, hopper.raw), (4, 18, Rate::from_gbps(200)));
+        // 77 of 100 of 16 lanes at 25 Gb/s.
+        let mi200 = rates.xgmi.iter().find(|xgmi| xgmi.architectures.iter().any(|name| name == "gfx90a")).unwrap();
+        assert_eq!(mi200.data, Rate::from_gbps(16 * 25 * 77 / 100));
     }
 
     #[test]

@@ -21,6 +21,11 @@ impl Context {
     pub fn new(arguments: &Arguments) -> Context {
         Context { folder: arguments.catalog.clone(), catalog: OnceCell::new(), seed: arguments.seed }
     }
+    /// The same with another catalogue or seed, where one is given.
+    pub fn with(&self, catalog: Option<PathBuf>, seed: Option<u64>) -> Option<Context> {
+        let other = catalog.is_some() || seed.is_some();
+        other.then(|| Context { folder: catalog.or_else(|| self.folder.clone()), catalog: OnceCell::new(), seed: seed.or(self.seed) })
+    }
     /// The given seed, or that of a run for which none is given.
     pub fn seed(&self) -> u64 {
         self.seed.unwrap_or(1)

@@ -24,7 +24,7 @@ use crate::arguments::Arguments;
 use crate::output::Output;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = Arguments::parse_from(command::bench::marked(std::env::args_os().collect()));
     arguments.color.apply();
     let mut output = Output::stdout();
     let done = command::run(&arguments, &mut output).and_then(|verdict| output.finish().map(|()| verdict));

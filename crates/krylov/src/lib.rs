@@ -29,6 +29,7 @@ use fabriscope_units::Bytes;
 
 pub use matrix::{Matrix, MatrixError, Part, Stencil};
 pub use offload::{Costs, Offload, balanced};
+pub use options::OPTIONS;
 pub use solver::{Operation, Preconditioner, Solver};
 
 use adapter::Board;

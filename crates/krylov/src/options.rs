@@ -31,7 +31,8 @@ const fn value(short: char, long: &'static str, what: &'static str, help: &'stat
     opt(short, long, Takes::Value(what), Usual, help)
 }
 
-const OPTIONS: &[Opt] = &[
+/// The options of the command line.
+pub const OPTIONS: &[Opt] = &[
     value('n', "points", "count", "points of the grid in each direction (default 256)"),
     value('\0', "grid", "x,y,z", "the same, each direction by itself"),
     value('\0', "stencil", "7|27", "points that a row joins (default 7)"),

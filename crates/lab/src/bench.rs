@@ -5,7 +5,7 @@ use fabriscope_engine::Counting;
 use fabriscope_engine::{Cluster, Run};
 use fabriscope_platform::{Binding, Layout};
 use fabriscope_report::Outcome;
-use fabriscope_tools::{Listener, Ranks, Tool, ToolOutput};
+use fabriscope_tools::{Listener, PerNode, Ranks, Tool, ToolOutput};
 use fabriscope_units::Remedy;
 use serde_json::Value;
 
@@ -244,8 +244,13 @@ impl BenchSetup {
         let job = matches!(tool.traits().ranks, Ranks::Job(_));
         let named = u32::try_from(self.chosen.len()).ok().filter(|named| *named == 1 || (job && *named > 0));
         let nodes = nodes.or(named);
+        let per_node = per_node.or_else(|| tool.gpus_of_process(&self.request.options));
         Ok(match (job, nodes, per_node) {
-            (true, ..) => Some(layout_of(tool, parts, nodes, per_node)),
+            (true, ..) => {
+                let job = layout_of(tool, parts, nodes, per_node);
+                self.check_cores(job)?;
+                Some(job)
+            }
             (_, None, None) => None,
             (_, Some(nodes @ (1 | 2)), per_node) if self.request.takes_nodes() && (nodes == 1 || per_node.is_none()) => {
                 Some(layout(parts, Some(nodes), per_node))
@@ -257,6 +262,17 @@ impl BenchSetup {
                 return Err(LabError::refused(what, help));
             }
         })
+    }
+
+    /// Refuses more ranks of a node than it has cores: two of a core would take turns.
+    fn check_cores(&self, job: Layout) -> Result<(), LabError> {
+        let cores = layout(&self.parts, None, None).per_node;
+        if !matches!(self.request.tool.traits().ranks, Ranks::Job(PerNode::Cores)) || job.per_node <= cores {
+            return Ok(());
+        }
+        let what =
+            format!("--ppn {}: nodes of {} have {cores} cores, and ranks that share one are not modelled", job.per_node, self.parts.name);
+        Err(LabError::refused(what, format!("give --ppn {cores} or less")))
     }
 
     /// The benchmark for the flow engine, where that runs it, and why it was not asked for by name.

@@ -164,7 +164,7 @@ fn benchmark(lab: &ResolvedLab, bench: &Bench, seed: u64, settings: &RunSettings
     let started = Instant::now();
     let launch = Launch {
         chosen: &chosen,
-        layout: Some(layout_of(tool, parts, bench.nodes.or(named), bench.per_node)),
+        layout: Some(layout_of(tool, parts, bench.nodes.or(named), bench.per_node.or_else(|| tool.gpus_of_process(&bench.args)))),
         seed,
         taps: taps.as_ref().map(Taps::list).unwrap_or_default(),
         counting: settings.counting,

@@ -46,10 +46,15 @@ impl CpuSet {
         }
         Some(CpuSet(joined))
     }
-    fn of(numbers: &[u32]) -> CpuSet {
+    /// From numbers in any order.
+    #[must_use]
+    pub fn of(numbers: &[u32]) -> CpuSet {
+        let mut sorted = numbers.to_vec();
+        sorted.sort_unstable();
         let mut ranges: Vec<(u32, u32)> = Vec::new();
-        for &number in numbers {
+        for number in sorted {
             match ranges.last_mut() {
+                Some(last) if last.1 == number => {}
                 Some(last) if last.1 + 1 == number => last.1 = number,
                 _ => ranges.push((number, number)),
             }
@@ -70,6 +75,15 @@ impl CpuSet {
     #[must_use]
     pub fn len(&self) -> u32 {
         self.0.iter().map(|(first, last)| last - first + 1).sum()
+    }
+    /// What is in either.
+    #[must_use]
+    pub fn union(&self, other: &CpuSet) -> CpuSet {
+        CpuSet::of(&self.numbers().chain(other.numbers()).collect::<Vec<u32>>())
+    }
+    /// All of them, in order.
+    pub fn numbers(&self) -> impl Iterator<Item = u32> {
+        self.0.iter().flat_map(|(first, last)| *first..=*last)
     }
     /// As words of eight digits, the highest first.
     #[must_use]
@@ -114,6 +128,8 @@ mod tests {
         }
         assert_eq!(CpuSet::of_list("4-7,0-3,9").unwrap().to_string(), "0-7,9");
         assert_eq!(CpuSet::of_mask("0000ffff").unwrap().mask(), "0000ffff");
+        let set = CpuSet::of_list("1-3").unwrap().union(&CpuSet::of_list("2-3,9").unwrap());
+        assert_eq!((set.to_string().as_str(), set.numbers().collect::<Vec<u32>>()), ("1-3,9", vec![1, 2, 3, 9]));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use fabriscope_catalog::Interface;
 use fabriscope_krylov as krylov;
 use fabriscope_platform::Target;
+use fabriscope_tool::arguments::Opt;
 use fabriscope_tool::{Prepared, Traits, UsageError};
 
 use crate::collective;
@@ -107,6 +108,29 @@ impl Tool {
             Tool::Sockets(tool) => tool.traits(),
             Tool::Gpu(tool) => tool.traits(),
             Tool::Krylov => krylov::traits(),
+        }
+    }
+    /// The options of its own command line, where it has a table of them: all but `IMB-MPI1`, whose words are not those of others.
+    #[must_use]
+    pub fn options(self) -> &'static [Opt] {
+        match self {
+            Tool::Perftest(_) => perftest::OPTIONS,
+            Tool::Omb(_) => omb::OPTIONS,
+            Tool::Shmem(_) => shmem::OPTIONS,
+            Tool::Collective(benchmark) => benchmark.options(),
+            Tool::NcclTests(_) => nccl_tests::OPTIONS,
+            Tool::Xccl(_) => xccl::OPTIONS,
+            Tool::Sockets(tool) => tool.options(),
+            Tool::Gpu(tool) => tool.options(),
+            Tool::Krylov => krylov::OPTIONS,
+        }
+    }
+    /// GPUs of a node that the command line asks for, where it does: those of a process of nccl-tests, of which a node has one then.
+    #[must_use]
+    pub fn gpus_of_process(self, args: &[String]) -> Option<u32> {
+        match self {
+            Tool::NcclTests(operation) => nccl_tests::gpus_of_process(operation, args),
+            _ => None,
         }
     }
     /// Reads the tool's own command line and makes its programs for a machine like `target`.

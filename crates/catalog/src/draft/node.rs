@@ -14,7 +14,7 @@ use super::{DraftError, text::quoted};
 use crate::catalog::{AnyPart, Catalog};
 use crate::part::{Kind, NodePart};
 
-/// The usual base node by the links of each GPU to its like. Basis: assumed; the links of these generations.
+/// The usual base node by the NVLinks of each GPU to its like. Basis: assumed; the links of these generations.
 const BASES: [(u32, &str); 4] = [(18, "hgx-h100"), (12, "dgx-a100"), (6, "dgx-1v"), (0, "cpu-two-socket")];
 
 /// The node as a part called `name`, which rests on `base`, or on the usual node with such GPUs.
@@ -25,10 +25,10 @@ pub fn node(catalog: &Catalog, file: &NodeFile, name: &str, base: Option<&str>) 
     let machine = &file.machine;
     let unsuitable = |message: String, help: &str| DraftError::Unsuitable { message, help: help.to_owned() };
     let gpus = machine.gpus();
-    let links = gpus.iter().map(|gpu| scale_up_links(machine, *gpu)).max().unwrap_or(0);
+    let links = gpus.iter().map(|gpu| nvlinks(machine, *gpu)).max().unwrap_or(0);
     let usual = BASES.iter().find(|(each, _)| *each == links && (links > 0 || gpus.is_empty())).map(|(_, base)| *base);
     let Some(base) = base.or(usual) else {
-        let message = format!("{} GPUs with {links} links to their like each: no node of that kind is usual", gpus.len());
+        let message = format!("{} GPUs with {links} NVLinks to their like each: no node of that kind is usual", gpus.len());
         return Err(unsuitable(message, "name the node of the catalogue that is nearest: --node NAME; `fabriscope parts` lists them"));
     };
     let part = catalog.node(base)?;
@@ -170,8 +170,8 @@ impl<'m> Tree<'m> {
     }
 }
 
-/// Links of a GPU to its like, and to switches between them.
-fn scale_up_links(machine: &Machine, gpu: VertexId) -> u32 {
+/// NVLinks of a GPU to its like, and to switches between them.
+fn nvlinks(machine: &Machine, gpu: VertexId) -> u32 {
     let links = machine.around(gpu).iter().map(|link| match machine.link(*link).kind {
         LinkKind::NvLink { links, .. } => links,
         _ => 0,

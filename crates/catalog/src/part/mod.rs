@@ -57,7 +57,7 @@ pub use nic::{BlueFlame, Contexts, Nic, Onload, Rdma};
 pub use node::{
     AllToAllLinks, Bundle, Expanders, GpuPair, Gpus, HostMemory, Mesh, Nics, NodePart, PcieSwitches, PointToPoint, ScaleUp, Switched, Under,
 };
-pub use node_files::{GpuFamily, NodeFiles, ProcessorFamily};
+pub use node_files::{AmdFamily, GpuFamily, NodeFiles, ProcessorFamily};
 pub use offload::Offload;
 pub use one_sided::{Accumulate, OneSidedRules, Shmem, ShmemCollectives, SingleElement};
 pub use pcie::Pcie;

@@ -24,6 +24,16 @@ pub struct GpuFamily {
     pub links: u32,
 }
 
+/// xGMI of GPUs of AMD.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AmdFamily {
+    /// Their architectures, such as `gfx90a`.
+    pub architectures: Vec<String>,
+    /// Name of their interconnect.
+    pub interconnect: String,
+}
+
 /// The link between two processors of a family.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -77,6 +87,9 @@ pub struct NodeFiles {
     pub socket_latency: Sourced<Span>,
     /// NVLink by what GPUs can do, the oldest first.
     pub gpus: Vec<GpuFamily>,
+    /// xGMI by the architecture of GPUs of AMD, the oldest first; the last one also counts for those that are not listed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub amd_gpus: Vec<AmdFamily>,
     /// Links between sockets; the first that fits counts.
     pub processors: Vec<ProcessorFamily>,
 }

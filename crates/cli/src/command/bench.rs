@@ -1,6 +1,7 @@
 //! `fabriscope bench`: a tool, on a cluster, with its own options; its own bytes on standard output.
 
-use std::path::Path;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, CommandFactory, FromArgMatches};
 use fabriscope_lab::LabError;
@@ -9,6 +10,7 @@ use fabriscope_lab::launch::LaunchError;
 use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_tools::{Tool, UsageError};
 
+use crate::arguments::Color;
 use crate::context::Context;
 use crate::counting::{CounterArgs, Shown};
 use crate::devices::DeviceArgs;
@@ -76,14 +78,33 @@ struct JobArgs {
     counters: CounterArgs,
 }
 
-/// The same behind the tool's name, where the format may be said as well.
+/// The same behind the tool's name, with all that may stand before it, but for what the tool itself has an option for.
 #[derive(Debug, clap::Parser)]
 #[command(no_binary_name = true, disable_help_flag = true)]
 struct Behind {
     #[command(flatten)]
     job: JobArgs,
     #[command(flatten)]
-    format: FormatArgs,
+    output: OutputArgs,
+    #[arg(long)]
+    verbose: bool,
+    #[arg(long, value_name = "DIR")]
+    catalog: Option<PathBuf>,
+    #[arg(long, value_name = "NUMBER")]
+    seed: Option<u64>,
+    #[arg(long, value_name = "WHEN")]
+    color: Option<Color>,
+}
+
+/// What a command line says: before the tool's name and behind it, and the tool's own options.
+#[derive(Debug)]
+struct Sorted {
+    job: JobArgs,
+    output: OutputArgs,
+    verbose: bool,
+    catalog: Option<PathBuf>,
+    seed: Option<u64>,
+    options: Vec<String>,
 }
 
 const EXAMPLES: &str = "\
@@ -122,7 +143,9 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         return args.output.write(&tools(), output);
     };
     let words: Vec<String> = first.into_iter().chain(args.options.iter().cloned()).collect();
-    let (job, format, mut options) = job_and_tool(before, args.output.format, &words)?;
+    let Sorted { job, output: file, verbose, catalog, seed, mut options } = sorted(name, (before, &args.output), &words)?;
+    let told = context.with(catalog, seed);
+    let context = told.as_ref().unwrap_or(context);
     if args.help {
         options.push("--help".to_owned());
     }
@@ -135,10 +158,10 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         Failure::told("no cluster is named", help)
     })?;
     let setup = request.set_up(context.catalog()?, context.cluster(&on)?)?;
-    if args.verbose && !wants_help {
+    if (args.verbose || verbose) && !wants_help {
         tell(&format!("# {}\n", setup.describe()));
     }
-    let prints = args.output.output.is_none() && format == FormatArgs::default();
+    let prints = file == OutputArgs::default();
     let (live, listener) = Live::new(prints);
     let done = setup.run_heard(Some(listener));
     output.has_written(live.end());
@@ -147,7 +170,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
             output.text(&text)?;
             Ok(Verdict::Good)
         }
-        other => finish(args, &job.counters, format, &other?, output),
+        other => finish(&file, &job.counters, &other?, output),
     }
 }
 
@@ -175,7 +198,7 @@ fn request(name: &str, job: &JobArgs, options: Vec<String>, seed: u64) -> Result
 }
 
 /// Writes what was captured and counted, remarks, the outcome and the tool's files.
-fn finish(args: &Args, counters: &CounterArgs, format: FormatArgs, done: &BenchRun, output: &mut Output) -> Result<Verdict, Failure> {
+fn finish(file: &OutputArgs, counters: &CounterArgs, done: &BenchRun, output: &mut Output) -> Result<Verdict, Failure> {
     if let Some(taps) = &done.taps {
         tap::write(taps, &done.run.sightings)?;
     }
@@ -190,7 +213,7 @@ fn finish(args: &Args, counters: &CounterArgs, format: FormatArgs, done: &BenchR
     for remark in &done.printed.remarks {
         tell(&format!("# {remark}\n"));
     }
-    let verdict = format.write(&outcome, args.output.output.as_deref(), output)?;
+    let verdict = file.write(&outcome, output)?;
     for file in &done.printed.files {
         write_file(Path::new(&file.name), &file.text)?;
     }
@@ -206,15 +229,27 @@ impl Args {
 }
 
 /// Sorts the words behind the tool's name: our own options, which add to those before it, and the tool's.
-fn job_and_tool(before: JobArgs, format: FormatArgs, words: &[String]) -> Result<(JobArgs, FormatArgs, Vec<String>), Failure> {
+fn sorted(tool: &str, (before, file): (JobArgs, &OutputArgs), words: &[String]) -> Result<Sorted, Failure> {
+    // What is no tool is told of elsewhere.
+    let own = Tool::by_name(tool).map(Tool::options).unwrap_or_default();
     let mut command = Behind::command();
     command.build();
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     let mut rest = words.iter().peekable();
     while let Some(word) = rest.next() {
+        if word == "--" {
+            theirs.push(word.clone());
+            theirs.extend(rest.by_ref().cloned());
+            break;
+        }
         let (name, joined) = word.split_once('=').map_or((word.as_str(), false), |(name, _)| (name, true));
-        let long = name.strip_prefix("--");
-        let Some(argument) = command.get_arguments().find(|argument| argument.get_long().is_some_and(|own| long == Some(own))) else {
+        let (long, short) = (name.strip_prefix("--"), name.strip_prefix('-').and_then(|rest| rest.parse::<char>().ok()));
+        // An option of the tool is the tool's.
+        let theirs_it_is = own.iter().any(|option| long == Some(option.long) || short == Some(option.short));
+        let is = |argument: &&clap::Arg| {
+            !theirs_it_is && (long.is_some() && argument.get_long() == long || short.is_some() && argument.get_short() == short)
+        };
+        let Some(argument) = command.get_arguments().find(is) else {
             theirs.push(word.clone());
             continue;
         };
@@ -238,10 +273,55 @@ fn job_and_tool(before: JobArgs, format: FormatArgs, words: &[String]) -> Result
     };
     let matches = command.try_get_matches_from(&ours).map_err(refused)?;
     let mut job = before;
-    let behind = Behind::from_arg_matches(&matches).map_err(refused)?;
-    job.update(behind.job);
-    let format = FormatArgs { json: format.json || behind.format.json, csv: format.csv || behind.format.csv };
-    Ok((job, format, theirs))
+    let Behind { job: later, output, verbose, catalog, seed, color } = Behind::from_arg_matches(&matches).map_err(refused)?;
+    job.update(later);
+    if let Some(color) = color {
+        color.apply();
+    }
+    let format = FormatArgs { json: file.format.json || output.format.json, csv: file.format.csv || output.format.csv };
+    let output = OutputArgs { format, output: output.output.or_else(|| file.output.clone()) };
+    Ok(Sorted { job, output, verbose, catalog, seed, options: theirs })
+}
+
+/// The words of a command line with a mark behind the tool's name, so that what follows is left to [`sorted`]: an option of the tool
+/// may have the name of one of ours.
+pub fn marked(words: Vec<OsString>) -> Vec<OsString> {
+    let mut command = crate::arguments::Arguments::command();
+    command.build();
+    let Some(bench) = command.find_subcommand("bench") else { return words };
+    let place = operand(&command, &words, 1).filter(|place| words[*place] == "bench");
+    match place.and_then(|place| operand(bench, &words, place + 1)) {
+        Some(tool) => {
+            let mut marked = words;
+            marked.insert(tool + 1, "--".into());
+            marked
+        }
+        None => words,
+    }
+}
+
+/// The place of the first word from `first` on that is neither an option of `command` nor the value of one.
+fn operand(command: &clap::Command, words: &[OsString], first: usize) -> Option<usize> {
+    let mut place = first;
+    while let Some(word) = words.get(place) {
+        let word = word.to_str()?;
+        if word == "--" {
+            return None;
+        }
+        let Some(name) = word.strip_prefix('-').filter(|name| !name.is_empty()) else { return Some(place) };
+        let long = name.strip_prefix('-');
+        let is = |argument: &&clap::Arg| match long {
+            Some(long) => argument.get_long() == Some(long),
+            None => argument.get_short().is_some_and(|short| name.strip_prefix(short) == Some("")),
+        };
+        let argument = command.get_arguments().find(is);
+        let takes = argument.is_some_and(|argument| matches!(argument.get_action(), ArgAction::Set | ArgAction::Append));
+        // The file of the counters may be missing.
+        let optional = argument.and_then(clap::Arg::get_num_args).is_some_and(|count| count.min_values() == 0);
+        let follows = words.get(place + 1).and_then(|next| next.to_str()).is_some_and(|next| !next.starts_with('-'));
+        place += 1 + usize::from(takes && (!optional || follows));
+    }
+    None
 }
 
 impl JobArgs {
@@ -306,21 +386,56 @@ fn tell(text: &str) {
 mod tests {
     use super::*;
 
+    fn words(line: &str) -> Vec<String> {
+        line.split(' ').map(str::to_owned).collect()
+    }
+    fn behind(tool: &str, line: &str) -> Sorted {
+        sorted(tool, (JobArgs::default(), &OutputArgs::default()), &words(line)).unwrap()
+    }
+
     #[test]
     fn our_options_may_stand_behind_the_tools() {
-        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        let sorted = |line: &str| job_and_tool(JobArgs::default(), FormatArgs::default(), &words(line));
-        let (job, _, theirs) = sorted("-a --on ri2 -s 64").unwrap();
-        assert_eq!((job.on.as_deref(), theirs), (Some("ri2"), words("-a -s 64")));
-        let (job, _, theirs) = sorted("-a --on=ri2:4 --only").unwrap();
-        assert_eq!((job.on.as_deref(), theirs), (Some("ri2:4"), words("-a --only")));
-        let (job, format, theirs) = sorted("--nodes 4 -m 8 --ppn=28 --json").unwrap();
-        assert_eq!((job.nodes, job.ppn, format.json, theirs), (Some(4), Some(28), true, words("-m 8")));
-        assert!(sorted("--ppn 0").is_err());
-        let (job, _, theirs) = sorted("-s 64 --pcap a.pcap --tap all -n 5").unwrap();
-        assert_eq!((job.pcap.pcap.as_deref(), job.pcap.tap, theirs), (Some(Path::new("a.pcap")), words("all"), words("-s 64 -n 5")));
-        let (job, _, theirs) = sorted("--counters -n 5").unwrap();
-        assert_eq!((job.counters.counters.as_deref(), theirs), (Some(Path::new("-")), words("-n 5")));
+        let said = behind("ib_write_bw", "-a --on ri2 -s 64");
+        assert_eq!((said.job.on.as_deref(), said.options), (Some("ri2"), words("-a -s 64")));
+        let said = behind("ib_write_bw", "-a --on=ri2:4 --only");
+        assert_eq!((said.job.on.as_deref(), said.options), (Some("ri2:4"), words("-a --only")));
+        let said = behind("osu_allreduce", "--nodes 4 -m 8 --ppn=28 --json");
+        assert_eq!((said.job.nodes, said.job.ppn, said.output.format.json, said.options), (Some(4), Some(28), true, words("-m 8")));
+        assert!(sorted("osu_allreduce", (JobArgs::default(), &OutputArgs::default()), &words("--ppn 0")).is_err());
+        let said = behind("ib_write_bw", "-s 64 --pcap a.pcap --tap all -n 5");
+        assert_eq!((said.job.pcap.pcap.as_deref(), said.job.pcap.tap), (Some(Path::new("a.pcap")), words("all")));
+        assert_eq!(said.options, words("-s 64 -n 5"));
+        let said = behind("ib_write_bw", "--counters -n 5");
+        assert_eq!((said.job.counters.counters.as_deref(), said.options), (Some(Path::new("-")), words("-n 5")));
+        let said = behind("osu_latency", "-m 8 --seed 7 --output a.json --verbose --catalog parts --color never");
+        assert_eq!((said.seed, said.output.output.as_deref(), said.verbose), (Some(7), Some(Path::new("a.json")), true));
+        assert_eq!((said.catalog.as_deref(), said.options), (Some(Path::new("parts")), words("-m 8")));
+        assert_eq!(behind("osu_latency", "-o a.csv").output.output.as_deref(), Some(Path::new("a.csv")));
+    }
+
+    /// perftest has `--output` and `-o` of its own, nccl-tests `-o`.
+    #[test]
+    fn what_the_tool_has_is_the_tools() {
+        for (tool, line) in [("ib_write_bw", "--output=bandwidth -o 4 -V"), ("all_reduce_perf", "-o max"), ("iperf3", "-J -V")] {
+            let said = behind(tool, line);
+            assert_eq!((said.output.output, said.options), (None, words(line)), "{tool}");
+        }
+    }
+
+    #[test]
+    fn what_follows_the_tool_is_left_to_the_tool() {
+        let line = |text: &str| marked(text.split(' ').map(OsString::from).collect()).join(" ".as_ref()).into_string().unwrap();
+        for (text, with) in [
+            ("fabriscope bench ib_write_bw --output bandwidth", "fabriscope bench ib_write_bw -- --output bandwidth"),
+            ("fabriscope --seed 3 bench --on ri2 ib_write_bw -V", "fabriscope --seed 3 bench --on ri2 ib_write_bw -- -V"),
+            ("fabriscope bench -o a.json --json osu_bw", "fabriscope bench -o a.json --json osu_bw --"),
+            ("fabriscope bench netperf -- -m 64", "fabriscope bench netperf -- -- -m 64"),
+            ("fabriscope bench --counters --on ri2 osu_bw -i 1", "fabriscope bench --counters --on ri2 osu_bw -- -i 1"),
+            ("fabriscope bench --help", "fabriscope bench --help"),
+            ("fabriscope explain ib_write_lat -V", "fabriscope explain ib_write_lat -V"),
+        ] {
+            assert_eq!(line(text), with);
+        }
     }
 
     #[test]
@@ -332,7 +447,7 @@ mod tests {
             ..JobArgs::default()
         };
         let words = ["--nodes", "4", "--tap", "all"].map(str::to_owned);
-        let (job, ..) = job_and_tool(before, FormatArgs::default(), &words).unwrap();
+        let job = sorted("osu_bw", (before, &OutputArgs::default()), &words).unwrap().job;
         assert_eq!((job.on.as_deref(), job.nodes, job.pcap.tap), (Some("ri2"), Some(4), vec!["all".to_owned()]));
     }
 }

@@ -10,7 +10,7 @@
 //!
 //! Numbers: switch (x₀, x₁, …) is x₀ + k₀ (x₁ + k₁ (…)); endpoint e is plugged into switch ⌊e / h⌋. Ports of a switch: h for
 //! endpoints, then dimension by dimension those up and those down (ring, line), or those to each other coordinate in
-//! order (full). Ports at the edges of lines are unused.
+//! order (full, and any row of two). Ports at the edges of lines are unused.
 //!
 //! Source: W. Dally and B. Towles, "Principles and Practices of Interconnection Networks", 2004, §5; J. Ahn et al.,
 //! "HyperX: topology, routing, and packaging of efficient large-scale networks", SC 2009.
@@ -48,6 +48,10 @@ impl Dimension {
     pub fn is_ring(&self) -> bool {
         self.row == Row::Ring && self.size > 2
     }
+    /// How the ports of its switches are joined: two in a row have one neighbour each, however the row is called.
+    pub(crate) fn wiring(&self) -> Row {
+        if self.size == 2 { Row::Full } else { self.row }
+    }
     /// Pairs of switches that are joined, in one row.
     fn pairs(&self) -> u64 {
         let size = u64::from(self.size);
@@ -59,7 +63,7 @@ impl Dimension {
     }
     /// Ports that a switch has for this dimension.
     pub(crate) fn ports(&self) -> u64 {
-        let neighbours = match self.row {
+        let neighbours = match self.wiring() {
             Row::Full => u64::from(self.size) - 1,
             _ if self.size > 1 => 2,
             _ => 0,
@@ -163,7 +167,7 @@ impl Grid {
         }
         let (mut first, mut stride) = (self.hosts, 1);
         for dimension in &self.dimensions {
-            let &Dimension { size, row, cables } = dimension;
+            let &Dimension { size, cables, .. } = dimension;
             for switch in 0..self.switches {
                 let at = switch / stride % size;
                 let partner = |other: u32| switch - at * stride + other * stride;
@@ -176,7 +180,7 @@ impl Grid {
                     }
                     Ok(())
                 };
-                match row {
+                match dimension.wiring() {
                     // Ports in the order of the other coordinates, one's own left out.
                     Row::Full => (at + 1..size).try_for_each(|other| plug(other, other - 1, at))?,
                     _ if at + 1 < size => plug(at + 1, UP, DOWN)?,

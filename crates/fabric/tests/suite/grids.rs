@@ -67,6 +67,24 @@ fn shapes_that_are_none() {
     assert!(message(&Topology::Torus(uneven)).contains("one number of cables for all"));
 }
 
+/// A switch of a hypercube has one neighbour in each dimension: ports for d cables and its endpoints are enough.
+#[test]
+fn a_neighbour_takes_one_port() {
+    let cube = |dimensions, endpoints, radix| {
+        let cube = Hypercube { dimensions: Some(dimensions), endpoints: Some(endpoints), radix: Some(radix), ..Hypercube::default() };
+        build(&Topology::Hypercube(cube))
+    };
+    for (dimensions, endpoints) in [(1, 1), (6, 2), (10, 1)] {
+        let enough = cube(dimensions, endpoints, dimensions + endpoints).unwrap();
+        assert_eq!(enough.counts().cables, (dimensions << (dimensions - 1)) + (endpoints << dimensions));
+        let message = cube(dimensions, endpoints, dimensions + endpoints - 1).unwrap_err().in_full();
+        assert!(message.contains(&format!("{} ports", dimensions + endpoints)), "{message}");
+    }
+    // A torus of two is the same cube; three in a row are a ring, with two neighbours.
+    let mixed = |radix| build(&Topology::Torus(Torus { sizes: vec![2, 3], radix: Some(radix), ..Torus::default() }));
+    assert!(mixed(1 + 1 + 2).is_ok() && mixed(1 + 2).is_err());
+}
+
 fn grids() -> impl Strategy<Value = Topology> {
     let sizes = || prop::collection::vec(1u32..=5, 1..=3);
     let cables = || proptest::option::of(Just(vec![2]));

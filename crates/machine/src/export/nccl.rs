@@ -1,9 +1,9 @@
-//! A topology file that NCCL's own reader accepts (`NCCL_TOPO_FILE`).
+//! A topology file that NCCL's own reader accepts (`NCCL_TOPO_FILE`); for GPUs of AMD, that of RCCL, whose version is 2.
 //!
-//! Source: NCCL, src/graph/xml.cc (<https://github.com/NVIDIA/nccl>). Its reader knows no declaration, no tabs and no entities; one
+//! Source: NCCL, src/graph/xml.cc (<https://github.com/NVIDIA/nccl>); RCCL, the same (<https://github.com/ROCm/rccl>). Its reader knows no declaration, no tabs and no entities; one
 //! space is before each attribute; an element has at most 16 of them, a name or value at most 253 characters, a file at most 255
 //! elements.
-//! Written: processors, the PCI Express tree down to GPUs and adapters, NVLink and C2C. Devices from other files keep what those
+//! Written: processors, the PCI Express tree down to GPUs and adapters, NVLink, xGMI and C2C. Devices from other files keep what those
 //! files said of them; where they said nothing of what NCCL needs, it gets an address of its own or a number in order.
 //! Not written: memories, and devices that are neither GPU nor adapter; NCCL asks for neither. All NUMA domains are sockets to NCCL.
 
@@ -50,7 +50,8 @@ pub struct Unknown {
 /// # Errors
 /// A GPU of unknown ability; more elements than NCCL reads.
 pub fn nccl(machine: &Machine, unknown: Unknown) -> Result<String, NcclError> {
-    let mut writer = Writer { machine, unknown, done: BTreeSet::new(), buses: addresses(machine), elements: 1, text: String::new() };
+    let rccl = is_rccl(machine);
+    let mut writer = Writer { machine, unknown, rccl, done: BTreeSet::new(), buses: addresses(machine), elements: 1, text: String::new() };
     let numas = machine.numas();
     for (index, (numa, number)) in numas.iter().zip(numbers(machine, &numas)).enumerate() {
         writer.cpu(*numa, number, index + 1 == numas.len())?;
@@ -58,7 +59,16 @@ pub fn nccl(machine: &Machine, unknown: Unknown) -> Result<String, NcclError> {
     if writer.elements > MOST_ELEMENTS {
         return Err(NcclError::TooLarge { elements: writer.elements, most: MOST_ELEMENTS });
     }
-    Ok(format!("<system version=\"1\">\n{}</system>\n", writer.text))
+    let version = if rccl { 2 } else { 1 };
+    Ok(format!("<system version=\"{version}\">\n{}</system>\n", writer.text))
+}
+
+/// Whether the GPUs are those of RCCL: a file of it said so, or xGMI joins them.
+fn is_rccl(machine: &Machine) -> bool {
+    let gpus = machine.gpus();
+    let is_gpu = |id: VertexId| machine.vertex(id).kind == VertexKind::Gpu;
+    let joined = machine.links().iter().any(|link| matches!(link.kind, LinkKind::Xgmi { .. }) && is_gpu(link.a) && is_gpu(link.b));
+    joined || gpus.iter().any(|gpu| machine.vertex(*gpu).identity.said("gpu/gcn").is_some())
 }
 
 /// The number of each: its own, unless one before has it, or one that none has.
@@ -88,6 +98,8 @@ fn addresses(machine: &Machine) -> Vec<[String; 2]> {
 struct Writer<'m> {
     machine: &'m Machine,
     unknown: Unknown,
+    /// What is written is a file of RCCL.
+    rccl: bool,
     done: BTreeSet<VertexId>,
     /// The address of each vertex, and of the switches put above GPUs with adapters of their own.
     buses: Vec<[String; 2]>,
@@ -151,10 +163,12 @@ impl Writer<'_> {
         for link in machine.around(above).iter().map(|link| machine.link(*link)) {
             let below = link.other(above);
             let LinkKind::Pcie { generation, lanes } = link.kind else { continue };
-            if self.done.contains(&below) {
+            let vertex = machine.vertex(below);
+            // What several processors reach off the bus stands under each.
+            let several = off_the_bus(vertex) && (generation, lanes) == (0, 0);
+            if self.done.contains(&below) && !several {
                 continue;
             }
-            let vertex = machine.vertex(below);
             match vertex.kind {
                 VertexKind::PcieSwitch => {
                     let attributes = self.pci(below, (generation, lanes), SWITCH);
@@ -201,14 +215,19 @@ impl Writer<'_> {
 
     fn gpu(&mut self, id: VertexId, vertex: &Vertex, depth: usize, slot: (u32, u32)) -> Result<(), NcclError> {
         let identity = &vertex.identity;
-        let ability = identity.compute_capability.or(self.unknown.ability).ok_or_else(|| NcclError::Ability(vertex.name.clone()))?;
+        let ability = identity.compute_capability.or(self.unknown.ability).filter(|_| !self.rccl);
+        if ability.is_none() && !self.rccl {
+            return Err(NcclError::Ability(vertex.name.clone()));
+        }
         let attributes = self.pci(id, slot, GPU);
         self.open(depth, "pci", &attributes);
         let own = of_part(identity, "gpu/");
         let gpus = self.machine.gpus();
         let place = gpus.iter().position(|gpu| *gpu == id).unwrap_or(0);
         let number = numbers(self.machine, &gpus)[place].to_string();
-        let mut attributes = vec![("dev".to_owned(), number), ("sm".to_owned(), ability.to_string())];
+        let mut attributes = vec![("dev".to_owned(), number)];
+        // RCCL finds out on the machine what its GPUs are, where their own file did not say it.
+        attributes.extend(ability.map(|ability| ("sm".to_owned(), ability.to_string())));
         // NCCL passes over a GPU without a rank: where its own file left that out, so be it.
         if own.is_empty() {
             attributes.push(("rank".to_owned(), place.to_string()));
@@ -218,9 +237,12 @@ impl Writer<'_> {
         self.open(depth + 1, "gpu", &attributes);
         for link in self.machine.around(id).iter().map(|link| self.machine.link(*link)) {
             let other = link.other(id);
-            if let (LinkKind::NvLink { links, .. }, VertexKind::Gpu) = (link.kind, self.machine.vertex(other).kind) {
+            if let (LinkKind::NvLink { links, .. } | LinkKind::Xgmi { links }, VertexKind::Gpu) =
+                (link.kind, self.machine.vertex(other).kind)
+            {
                 let target = self.buses[other.index()][0].clone();
-                self.bundle(depth + 2, &Bundle { target, class: Some(GPU), links, each: None });
+                let class = self.machine.vertex(other).identity.class.unwrap_or(GPU);
+                self.bundle(depth + 2, &Bundle { target, class: Some(class), links, each: None });
             }
         }
         for bundle in self.bundles(id, identity) {
@@ -259,13 +281,14 @@ impl Writer<'_> {
         // What NCCL itself writes for an NVSwitch whose address it does not see; of a processor it never reads the address.
         let target = if bundle.target.is_empty() { "fffffff:ffff:ff" } else { &bundle.target };
         let class = format!("{:#08x}", bundle.class.unwrap_or(NVSWITCH));
-        self.single(depth, "nvlink", &[("target".to_owned(), target.to_owned()), count, ("tclass".to_owned(), class)]);
+        let name = if self.rccl { "xgmi" } else { "nvlink" };
+        self.single(depth, name, &[("target".to_owned(), target.to_owned()), count, ("tclass".to_owned(), class)]);
     }
 
     fn nic(&mut self, id: VertexId, depth: usize, slot: (u32, u32)) {
         let vertex = self.machine.vertex(id);
         let identity = &vertex.identity;
-        let at_processor = vertex.bus.is_empty() && identity.class.is_none() && slot == (0, 0);
+        let at_processor = off_the_bus(vertex) && slot == (0, 0);
         let inner = depth + usize::from(!at_processor);
         if !at_processor {
             let attributes = self.pci(id, slot, NIC);
@@ -328,6 +351,11 @@ impl Writer<'_> {
     fn close(&mut self, depth: usize, name: &str) {
         let _ = writeln!(self.text, "{:1$}</{name}>", "", 2 * depth);
     }
+}
+
+/// Whether an adapter has no place on the bus.
+fn off_the_bus(vertex: &Vertex) -> bool {
+    vertex.kind == VertexKind::Nic && vertex.bus.is_empty() && vertex.identity.class.is_none()
 }
 
 const fn is_device(kind: VertexKind) -> bool {

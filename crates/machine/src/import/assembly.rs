@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fabriscope_units::{Bytes, Rate, Span};
+use fabriscope_units::{Rate, Span};
 
 use super::error::{ImportError, Mistake};
 use super::rates::{NvLinkRate, Rates};
@@ -17,8 +17,10 @@ use crate::vertex::{Vertex, VertexId, VertexKind};
 pub(super) struct Draft<'r> {
     builder: Builder,
     pub(super) rates: &'r Rates,
-    /// Where each name and address stands.
-    seen: BTreeMap<String, u32>,
+    /// Where each name stands.
+    names: BTreeMap<String, u32>,
+    /// Where each address stands, and what is there.
+    addresses: BTreeMap<String, (u32, VertexKind)>,
     domains: Vec<(VertexId, u32, Processor)>,
     bridges: u32,
     switches: u32,
@@ -29,17 +31,28 @@ pub(super) struct Draft<'r> {
 impl<'r> Draft<'r> {
     pub(super) fn new(rates: &'r Rates) -> Draft<'r> {
         let builder = Machine::builder();
-        Draft { builder, rates, seen: BTreeMap::new(), domains: Vec::new(), bridges: 0, switches: 0, vertices: 0, notes: Vec::new() }
+        let (names, addresses) = (BTreeMap::new(), BTreeMap::new());
+        Draft { builder, rates, names, addresses, domains: Vec::new(), bridges: 0, switches: 0, vertices: 0, notes: Vec::new() }
     }
 
-    /// Adds a vertex that `line` describes; name and address are its own.
+    /// Adds a vertex that `line` describes; its name is its own. So is its address, of GPUs and adapters; switches that a hypervisor
+    /// hides are given any.
     pub(super) fn add(&mut self, vertex: Vertex, line: u32) -> Result<VertexId, ImportError> {
-        for id in [&vertex.name, &vertex.bus] {
-            if id.is_empty() {
-                continue;
-            }
-            if let Some(before) = self.seen.insert(id.clone(), line) {
-                return Err(Mistake::Twice { id: id.clone(), before }.at(line));
+        if let Some(before) = self.names.insert(vertex.name.clone(), line) {
+            return Err(Mistake::Twice { id: vertex.name, before }.at(line));
+        }
+        if !vertex.bus.is_empty() {
+            match self.addresses.get(&vertex.bus) {
+                Some((before, kind)) if *kind == vertex.kind && matches!(kind, VertexKind::Gpu | VertexKind::Nic) => {
+                    return Err(Mistake::Twice { id: vertex.bus, before: *before }.at(line));
+                }
+                Some((before, _)) => {
+                    let what = format!("line {line}: {} stands in line {before} as well", vertex.bus);
+                    self.notes.push(format!("{what}: taken as two devices"));
+                }
+                None => {
+                    self.addresses.insert(vertex.bus.clone(), (line, vertex.kind));
+                }
             }
         }
         self.vertices += 1;
@@ -53,16 +66,24 @@ impl<'r> Draft<'r> {
     }
 
     /// Adds a NUMA domain with its memory.
-    pub(super) fn domain(&mut self, domain: Vertex, size: Option<Bytes>, line: u32) -> Result<VertexId, ImportError> {
-        let mut memory = Vertex::new(VertexKind::HostMemory, format!("{}-memory", domain.name));
-        memory.identity.size = size;
+    pub(super) fn domain(&mut self, domain: Vertex, line: u32) -> Result<VertexId, ImportError> {
+        let memory = Vertex::new(VertexKind::HostMemory, format!("{}-memory", domain.name));
+        let id = self.cores(domain, line)?;
+        let memory = self.add(memory, line)?;
+        self.memory_at(id, memory);
+        Ok(id)
+    }
+    /// Adds the cores of a domain; its memories are others'.
+    pub(super) fn cores(&mut self, domain: Vertex, line: u32) -> Result<VertexId, ImportError> {
         let processor = domain.identity.processor.clone();
         let package = if let VertexKind::Numa { package } = domain.kind { package } else { 0 };
         let id = self.add(domain, line)?;
-        let memory = self.add(memory, line)?;
         self.domains.push((id, package, processor));
-        self.join(id, memory, LinkKind::Memory, String::new(), self.rates.local, self.rates.memory_latency);
         Ok(id)
+    }
+    /// Joins a memory to a domain: the first one is its own.
+    pub(super) fn memory_at(&mut self, domain: VertexId, memory: VertexId) {
+        self.join(domain, memory, LinkKind::Memory, String::new(), self.rates.local, self.rates.memory_latency);
     }
     /// Adds a host bridge at some domains of a package.
     pub(super) fn bridge(&mut self, domains: &[VertexId], line: u32) -> Result<VertexId, ImportError> {
@@ -115,6 +136,16 @@ impl<'r> Draft<'r> {
         let rate = Rate::from_bps(each.as_bps().saturating_mul(u64::from(links)));
         let title = if generation == 0 { format!("NVLink x{links}") } else { format!("NVLink {generation} x{links}") };
         self.join(a, b, kind(generation), title, rate, latency);
+    }
+    /// All links of xGMI between two GPUs, through which others may pass as well.
+    pub(super) fn xgmi(&mut self, a: VertexId, b: VertexId, architecture: Option<&str>, links: u32) {
+        let unknown = (self.rates.local, self.rates.coherent_latency);
+        let (each, latency) = self.rates.xgmi_of(architecture).map_or(unknown, |xgmi| (xgmi.data, xgmi.latency));
+        let rate = Rate::from_bps(each.as_bps().saturating_mul(u64::from(links)));
+        for gpu in [a, b] {
+            self.builder.vertex_mut(gpu).relays = true;
+        }
+        self.join(a, b, LinkKind::Xgmi { links }, format!("xGMI x{links}"), rate, latency);
     }
     /// A link between processor and GPU through which each sees the other's memory.
     pub(super) fn coherent(&mut self, processor: VertexId, gpu: VertexId, title: String, rate: Rate) {

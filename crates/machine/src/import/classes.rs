@@ -30,7 +30,7 @@ pub(super) fn build(matrix: &Matrix, rates: &Rates) -> Result<NodeFile, ImportEr
         let members: Vec<usize> = (0..rows.len()).filter(|row| domains[*row] == domain).collect();
         let vertex = domain_vertex(&members, rows, number as u32);
         let line = rows[members[0]].line;
-        let numa = draft.domain(vertex, None, line)?;
+        let numa = draft.domain(vertex, line)?;
         for bridge in within(&bridges, &members) {
             let below: Vec<usize> = members.iter().copied().filter(|row| bridges[*row] == bridge).collect();
             let bridge = draft.bridge(&[numa], line)?;

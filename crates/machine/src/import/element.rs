@@ -1,5 +1,7 @@
 //! Elements of XML with the lines they stand in, and their attributes as values.
 
+use std::borrow::Cow;
+
 use roxmltree::{Document, Node, ParsingOptions};
 
 use super::error::{ImportError, Mistake};
@@ -16,6 +18,27 @@ pub(super) fn document(text: &str) -> Result<Document<'_>, ImportError> {
     Document::parse_with_options(text, options)
         .map_err(|error| ImportError::NotXml { line: error.pos().row, what: error.to_string().replace(';', ",") })
 }
+
+/// The text with blanks for what is in comments: RCCL's files have lines of dashes there, which XML forbids and NCCL's reader takes.
+pub(super) fn without_comments(text: &str) -> Cow<'_, str> {
+    if !text.contains(OPENING) {
+        return Cow::Borrowed(text);
+    }
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, comment)) = rest.split_once(OPENING) {
+        // One without an end stays, for the reader of XML to say so.
+        let Some((inside, after)) = comment.split_once("-->") else { break };
+        plain.push_str(before);
+        plain.push_str(OPENING);
+        plain.extend(inside.chars().map(|c| if matches!(c, '\n' | '\r') { c } else { ' ' }));
+        plain.push_str("-->");
+        rest = after;
+    }
+    Cow::Owned(plain + rest)
+}
+
+const OPENING: &str = "<!--";
 
 impl<'d> Element<'d> {
     /// The first element of a document.

@@ -16,6 +16,7 @@ use super::assembly::Draft;
 use super::element::{Element, hex};
 use super::error::{ImportError, Mistake};
 use super::hwloc::{above, info, mask};
+use super::hwloc_domains::Domains;
 use crate::bus::Address;
 use crate::identity::{Identity, Port};
 use crate::vertex::{Vertex, VertexId, VertexKind};
@@ -35,7 +36,7 @@ enum At {
 pub(super) struct Devices<'a> {
     /// The third version has other numbers for kinds of devices.
     third: bool,
-    domains: &'a BTreeMap<u32, VertexId>,
+    domains: &'a Domains,
     /// Vertices by the number of their object, and of the operating system's devices in it.
     pub(super) by_index: BTreeMap<u64, VertexId>,
     pub(super) gpus: Vec<VertexId>,
@@ -55,14 +56,15 @@ struct Software<'d> {
 }
 
 impl<'a> Devices<'a> {
-    pub(super) fn new(third: bool, domains: &'a BTreeMap<u32, VertexId>) -> Devices<'a> {
+    pub(super) fn new(third: bool, domains: &'a Domains, topology: Element<'_>) -> Devices<'a> {
         let (by_index, by_address) = (BTreeMap::new(), BTreeMap::new());
-        Devices { third, domains, by_index, gpus: Vec::new(), nics: 0, by_address, verbs: false }
+        let devices = Devices { third, domains, by_index, gpus: Vec::new(), nics: 0, by_address, verbs: false };
+        let verbs = topology.below().any(|object| devices.is(object, 3, 32));
+        Devices { verbs, ..devices }
     }
 
     /// A host bridge with all below it.
     pub(super) fn host_bridge(&mut self, draft: &mut Draft<'_>, bridge: Element<'_>) -> Result<(), ImportError> {
-        self.verbs |= self.any_verbs(bridge);
         let domains = self.near(draft, bridge)?;
         let vertex = draft.bridge(&domains, bridge.line())?;
         self.below(draft, bridge, At::Root(vertex), 0)
@@ -76,17 +78,12 @@ impl<'a> Devices<'a> {
         });
         let loose: Vec<Element<'_>> = loose.collect();
         let Some(first) = loose.first() else { return Ok(()) };
-        self.verbs |= loose.iter().any(|device| self.any_verbs(*device));
         let domains = self.near(draft, *first)?;
         let bridge = draft.bridge(&domains, first.line())?;
         for device in loose {
             self.device(draft, device, At::Root(bridge))?;
         }
         Ok(())
-    }
-
-    fn any_verbs(&self, object: Element<'_>) -> bool {
-        object.below().any(|inner| self.is(inner, 3, 32))
     }
 
     /// Whether an object is a device of the operating system of a kind, whose numbers in both versions are given.
@@ -98,12 +95,10 @@ impl<'a> Devices<'a> {
 
     /// The domains that a host bridge is at: those of the object around it. Where that is more than a package, only the first.
     fn near(&self, draft: &mut Draft<'_>, object: Element<'_>) -> Result<Vec<VertexId>, ImportError> {
-        let outer = above(object).find(|outer| outer.says("nodeset").is_some());
-        let nodes = outer.map(|outer| mask(outer, "nodeset")).transpose()?.unwrap_or_default();
-        let inside = |number: &u32| nodes.contains(*number);
-        let near: Vec<VertexId> = self.domains.iter().filter(|(number, _)| inside(number)).map(|(_, id)| *id).collect();
-        let first = near.first().or_else(|| self.domains.values().next()).copied();
-        let Some(first) = first else { return Err(ImportError::Empty) };
+        let outer = above(object).find(|outer| outer.says("cpuset").or(outer.says("nodeset")).is_some());
+        let set = |name: &str| outer.map(|outer| mask(outer, name)).transpose().map(Option::unwrap_or_default);
+        let near = self.domains.near(&set("cpuset")?, &set("nodeset")?);
+        let Some(first) = near.first().copied().or_else(|| self.domains.first()) else { return Err(ImportError::Empty) };
         let package = |draft: &mut Draft<'_>, id: VertexId| draft.vertex_mut(id).kind;
         let kind = package(draft, first);
         if near.iter().any(|id| package(draft, *id) != kind) || near.is_empty() {

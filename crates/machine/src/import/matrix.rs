@@ -11,8 +11,9 @@
 //! ```
 //!
 //! Source: NVIDIA System Management Interface manual, `topo -m` with its legend.
-//! Read: drivers that name adapters in the head, and those with a legend; with or without NUMA columns, underlined or not. Only as
-//! many cells of a row as there are devices count; the columns behind them vary by driver.
+//! Read: drivers that name adapters in the head, and those with a legend; with or without NUMA columns, underlined or not; with tabs
+//! or with blanks, of which copies from a terminal have one where a label fills its column. Only as many cells of a row as there are
+//! devices count; the columns behind them vary by driver.
 //! Not in such a file: rates, generations, what is between two GPUs that NVLink joins. The graph is the smallest one that has all
 //! these classes; the generation of NVLink is the oldest whose GPUs have so many links.
 
@@ -63,8 +64,11 @@ pub(super) struct Matrix {
 pub(super) fn is_head(line: &str) -> bool {
     let plain = without_escapes(line);
     let mut words = plain.split_whitespace();
-    line.starts_with(char::is_whitespace) && words.next().is_some_and(|word| numbered(word, "GPU"))
-        || plain.trim_start().starts_with("GPU0\t")
+    // A row begins with its device as well, and goes on with classes.
+    let device = words.next().is_some_and(|word| numbered(word, "GPU"));
+    let next = words.next();
+    let indented = line.starts_with(char::is_whitespace) && next.is_none_or(|word| cell(word).is_none());
+    device && (indented || plain.contains("Affinity") || next.is_some_and(|word| numbered(word, "GPU") || numbered(word, "NIC")))
 }
 
 /// The rows of the first matrix in the text.
@@ -83,8 +87,7 @@ pub(super) fn parse(text: &str) -> Result<Matrix, ImportError> {
     let mut matrix = Matrix::default();
     let mut legend = false;
     for (line, text) in lines {
-        let mut cells = cells(&text);
-        let first = cells.first().map_or("", |cell| cell.trim());
+        let first = text.split_whitespace().next().unwrap_or_default();
         if legend || matrix.rows.len() == labels.len() {
             if let Some((label, name)) = text.split_once(": ") {
                 matrix.names.push((label.trim().to_owned(), name.trim().to_owned()));
@@ -96,13 +99,14 @@ pub(super) fn parse(text: &str) -> Result<Matrix, ImportError> {
             if let Some(before) = matrix.rows.iter().find(|row| row.label == label) {
                 return Err(Mistake::Twice { id: label, before: before.line }.at(line));
             }
-            if cells.len() <= labels.len() {
+            let found = classes(&text, labels.len());
+            if found.len() < labels.len() {
                 let what = format!("the row of {label} has cells:");
-                return Err(Mistake::Short { what, found: cells.len() - 1, wanted: labels.len() }.at(line));
+                return Err(Mistake::Short { what, found: found.len(), wanted: labels.len() }.at(line));
             }
-            let behind = cells.split_off(labels.len() + 1);
-            let read = cells[1..].iter().map(|text| cell(text).ok_or_else(|| unknown(text).at(line)));
+            let read = found.iter().map(|text| cell(text).ok_or_else(|| unknown(text).at(line)));
             let read = read.collect::<Result<Vec<Cell>, ImportError>>()?;
+            let behind = behind(&text, labels.len());
             let gpu = numbered(&label, "GPU");
             let text = |place: usize| behind.get(place).map(|text| text.trim()).filter(|text| !text.is_empty() && *text != "N/A");
             let cpus = text(0).and_then(CpuSet::of_list).unwrap_or_default();
@@ -138,19 +142,25 @@ fn agree(rows: &[Row]) -> Result<(), ImportError> {
     Ok(())
 }
 
-/// The labels of devices in the head: up to the columns of affinities.
+/// The labels of devices in the head: up to the columns of affinities, `CPU Affinity`, `NUMA Affinity`, `GPU NUMA ID`.
 fn labels(head: &str) -> Vec<String> {
-    let cells = cells(head);
-    let device = |cell: &&str| !cell.is_empty() && !cell.contains(' ') && !cell.contains("Affinity");
-    cells.iter().map(|cell| cell.trim()).skip_while(|cell| cell.is_empty()).take_while(device).map(str::to_owned).collect()
+    let devices = head.split_whitespace().take_while(|word| !matches!(*word, "CPU" | "NUMA" | "GPU"));
+    devices.map(str::to_owned).collect()
 }
 
-/// Cells are separated by tabs; where a tool has made them blanks, by two or more of these.
-fn cells(line: &str) -> Vec<&str> {
-    if line.contains('\t') {
-        return line.split('\t').collect();
+/// The cells of a row behind its label: words, however they are separated. Columns of affinities follow: they are no classes, and
+/// where they are empty nothing is left.
+fn classes(row: &str, most: usize) -> Vec<&str> {
+    let affinity = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit());
+    row.split_whitespace().skip(1).take_while(|word| !affinity(word)).take(most).collect()
+}
+
+/// The columns of affinities. Where tabs separate them some may be empty; where a tool has made blanks of these, none is.
+fn behind(row: &str, classes: usize) -> Vec<&str> {
+    if row.contains('\t') {
+        return row.trim_start().split('\t').skip(classes + 1).collect();
     }
-    line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect()
+    row.split_whitespace().skip(classes + 1).collect()
 }
 
 fn cell(text: &str) -> Option<Cell> {

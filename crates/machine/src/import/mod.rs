@@ -4,7 +4,7 @@
 //!  text ──read──► NodeFile { machine, host, notes } ──review──► what an operator checks first
 //! ```
 //!
-//! Read: what `lstopo --of xml` writes (`hwloc`), topology files of NCCL (`nccl`), what `nvidia-smi topo -m` prints (`matrix`).
+//! Read: what `lstopo --of xml` writes (`hwloc`), topology files of NCCL and RCCL (`nccl`), what `nvidia-smi topo -m` prints (`matrix`).
 //! Readers take what is there and note what they did not understand; what contradicts itself is an error. Rates that a file
 //! does not say come with [`Rates`].
 
@@ -14,9 +14,11 @@ mod element;
 mod error;
 mod hwloc;
 mod hwloc_devices;
+mod hwloc_domains;
 mod hwloc_links;
 mod matrix;
 mod nccl;
+mod nccl_links;
 mod rates;
 mod review;
 
@@ -27,7 +29,7 @@ use serde::Serialize;
 use crate::graph::Machine;
 
 pub use error::{ImportError, Mistake};
-pub use rates::{NvLinkRate, PcieRate, Rates, SocketRate};
+pub use rates::{NvLinkRate, PcieRate, Rates, SocketRate, XgmiRate};
 pub use review::{Finding, Review, bundle, nearest, review};
 
 /// Which of the formats a file is in.
@@ -37,6 +39,8 @@ pub enum Format {
     Hwloc,
     /// XML of NCCL.
     Nccl,
+    /// XML of RCCL.
+    Rccl,
     /// The matrix of `nvidia-smi topo -m`.
     NvidiaSmi,
 }
@@ -46,6 +50,7 @@ impl fmt::Display for Format {
         f.pad(match self {
             Format::Hwloc => "hwloc XML",
             Format::Nccl => "NCCL topology XML",
+            Format::Rccl => "RCCL topology XML",
             Format::NvidiaSmi => "nvidia-smi topo -m",
         })
     }
@@ -79,7 +84,8 @@ pub fn read(text: &str, rates: &Rates) -> Result<NodeFile, ImportError> {
     // Editors of some systems mark the beginning of a file.
     let text = text.trim_start_matches('\u{feff}');
     if text.trim_start().starts_with('<') {
-        let document = element::document(text.trim_start())?;
+        let plain = element::without_comments(text.trim_start());
+        let document = element::document(&plain)?;
         let root = element::Element::root(&document);
         return match root.name() {
             "system" => nccl::read(root, rates),

@@ -1,4 +1,4 @@
-//! Topology files of NCCL.
+//! Topology files of NCCL, and of RCCL.
 //!
 //! ```text
 //! <system version="1">
@@ -6,15 +6,19 @@
 //!     <pci busid="0000:17:00.0" class="0x060400" link_speed="32.0 GT/s PCIe" link_width="16">
 //!       <pci …><gpu dev="0" sm="90" rank="0" gdr="1"><nvlink target="0000:07:00.0" count="18" tclass="0x068000"/></gpu></pci>
 //!       <pci …><nic><net name="mlx5_0" dev="0" speed="400000" port="1" guid="0x…"/></nic></pci>
+//! <system version="2">
+//!   … <pci …><gpu dev="0" sm="90" gcn="910" arch="38911" rank="0" gdr="1"><xgmi target="0000:c5:00.0" count="1" tclass="0x038000"/>
 //! ```
 //!
-//! Source: NCCL, src/graph/topo.cc and xml.cc (<https://github.com/NVIDIA/nccl>).
+//! Source: NCCL, src/graph/topo.cc and xml.cc (<https://github.com/NVIDIA/nccl>); RCCL, the same files
+//! (<https://github.com/ROCm/rccl>), whose version is 2.
 //! Read: all of these elements, `c2c` and `pcilink`, with all attributes; those that nothing here needs are kept as they stand.
-//! As in NCCL each `cpu` is a socket of its own, all NVSwitches are one, and `nvlink` to a GPU that the file does not describe
-//! (hidden from a container) is passed over.
+//! As in NCCL each `cpu` is a socket of its own, all NVSwitches are one, links to a GPU that the file does not describe
+//! (hidden from a container) are passed over, a `pci` of a template without `gpu` or `nic` is what its class says, and adapters
+//! off the bus that stand under several processors are one, which all of these reach.
 //! Not read: further `gpu` elements of one device (several ranks, partitions); they are noted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fabriscope_units::Rate;
 
@@ -22,46 +26,77 @@ use super::assembly::Draft;
 use super::element::{Element, hex};
 use super::error::{ImportError, Mistake};
 use super::rates::Rates;
-use super::{Format, NodeFile};
+use super::{Format, NodeFile, nccl_links};
 use crate::bus::Address;
 use crate::cpu_set::CpuSet;
-use crate::identity::{Bundle, Identity, Port, Processor};
-use crate::link::LinkKind;
+use crate::identity::{Identity, Port, Processor};
 use crate::vertex::{Vertex, VertexId, VertexKind};
 
 /// Reads the file whose first element is `system`.
 pub(super) fn read(system: Element<'_>, rates: &Rates) -> Result<NodeFile, ImportError> {
-    let version = system.needed("version", "it is 1 in all files of NCCL")?;
-    if version.trim() != "1" {
-        return Err(ImportError::Version { line: system.line(), format: "NCCL's topology", found: version.to_owned(), known: "1" });
+    let version = system.needed("version", "it is 1 in files of NCCL, 2 in those of RCCL")?;
+    let format = match version.trim() {
+        "1" => Format::Nccl,
+        "2" => Format::Rccl,
+        _ => {
+            let known = "1 (NCCL) and 2 (RCCL)";
+            return Err(ImportError::Version { line: system.line(), format: "NCCL's topology", found: version.to_owned(), known });
+        }
+    };
+    let mut numbers = BTreeSet::new();
+    for gpu in system.below().filter(|element| element.name() == "gpu") {
+        numbers.extend(gpu.number("dev")?);
     }
-    let mut reader = Reader { draft: Draft::new(rates), gpus: Vec::new(), switches: BTreeMap::new(), nics: 0, host: None };
+    let mut reader = Reader {
+        draft: Draft::new(rates),
+        rccl: format == Format::Rccl,
+        numbers,
+        gpus: Vec::new(),
+        switches: BTreeMap::new(),
+        virtual_nics: Vec::new(),
+        nics: 0,
+        by_class: [0, 0],
+        unknown: 0,
+        host: None,
+    };
     for (index, cpu) in system.children().filter(|child| child.name() == "cpu").enumerate() {
         reader.cpu(cpu, index as u32)?;
     }
-    reader.nvlinks()?;
-    reader.peer_links()?;
-    reader.draft.finish(Format::Nccl, String::new())
-}
-
-/// NVLinks that stay among GPUs.
-#[derive(Default)]
-struct OwnLinks {
-    /// Of each pair the number of links that either says.
-    pairs: BTreeMap<[VertexId; 2], [u32; 2]>,
-    /// Of each GPU the number of links to switches.
-    switched: Vec<(VertexId, u32)>,
+    reader.template();
+    nccl_links::between_gpus(&mut reader.draft, &reader.gpus)?;
+    nccl_links::between_switches(&mut reader.draft, &reader.switches)?;
+    reader.draft.finish(format, String::new())
 }
 
 struct Reader<'r, 'd> {
     draft: Draft<'r>,
-    /// Each GPU with its domain and its element.
-    gpus: Vec<(VertexId, VertexId, Element<'d>)>,
-    /// Switches by address, with their elements.
-    switches: BTreeMap<Address, (VertexId, Element<'d>)>,
+    rccl: bool,
+    /// Numbers that some GPU of the file says it has.
+    numbers: BTreeSet<u32>,
+    gpus: Vec<Gpu<'d>>,
+    switches: Switches<'d>,
+    /// Adapters off the bus.
+    virtual_nics: Vec<VertexId>,
     nics: u32,
+    /// GPUs and adapters that only their class tells.
+    by_class: [u32; 2],
+    /// Devices of which the file says nothing but the address.
+    unknown: u32,
     host: Option<&'d str>,
 }
+
+/// A GPU of the file.
+pub(super) struct Gpu<'d> {
+    pub(super) id: VertexId,
+    /// The domain it is at.
+    pub(super) domain: VertexId,
+    pub(super) element: Element<'d>,
+    /// The architecture of an AMD GPU, such as `gfx90a`.
+    pub(super) amd: Option<String>,
+}
+
+/// Switches by address, with their elements.
+pub(super) type Switches<'d> = BTreeMap<Address, (VertexId, Element<'d>)>;
 
 impl<'d> Reader<'_, 'd> {
     fn cpu(&mut self, cpu: Element<'d>, index: u32) -> Result<(), ImportError> {
@@ -89,16 +124,16 @@ impl<'d> Reader<'_, 'd> {
         let mut domain = Vertex::new(VertexKind::Numa { package: index }, format!("numa{name}"));
         domain.identity = Identity { number, cpus: cpus.unwrap_or_default(), processor, said, ..Identity::default() };
         let line = cpu.line();
-        let domain = self.draft.domain(domain, None, line)?;
+        let domain = self.draft.domain(domain, line)?;
         let inside: Vec<Element<'d>> = cpu.children().filter(|child| matches!(child.name(), "pci" | "nic")).collect();
         if !inside.is_empty() {
             let bridge = self.draft.bridge(&[domain], line)?;
             for child in inside {
                 match child.name() {
                     "pci" => self.pci(child, bridge, domain, 0)?,
-                    // Adapters without a place on the bus: NCCL puts them to the first processor.
+                    // Adapters without a place on the bus: each rank puts them under the processor that it sees first.
                     _ => {
-                        let nic = self.nic(child, Identity::default(), String::new(), child.line())?;
+                        let nic = self.virtual_nic(child)?;
                         self.draft.slot(bridge, nic, 0, 0);
                     }
                 }
@@ -129,6 +164,7 @@ impl<'d> Reader<'_, 'd> {
 
         let below = |name: &'static str| pci.children().filter(move |child| child.name() == name);
         let line = pci.line();
+        let is = |classes: &[u32]| class.is_some_and(|class| classes.contains(&(class >> 16)));
         let vertex = if let Some(gpu) = below("gpu").next() {
             let more = below("gpu").count() - 1;
             if more > 0 {
@@ -142,7 +178,16 @@ impl<'d> Reader<'_, 'd> {
             let switch = self.draft.add(Vertex { bus, identity, ..Vertex::new(VertexKind::PcieSwitch, name) }, line)?;
             self.switches.extend(address.map(|address| (address, (switch, pci))));
             switch
+        } else if is(&GPU_CLASSES) {
+            self.by_class[0] += 1;
+            let name = format!("gpu{}", self.free_number());
+            self.draft.gpu(Vertex { bus, identity, ..Vertex::new(VertexKind::Gpu, name) }, line)?
+        } else if is(&[NETWORK]) {
+            self.by_class[1] += 1;
+            let name = self.free_nic();
+            self.draft.add(Vertex { bus, identity, ..Vertex::new(VertexKind::Nic, name) }, line)?
         } else {
+            self.unknown += u32::from(class.is_none());
             let title = class.map_or_else(String::new, |class| format!("class {class:#08x}"));
             let device = Vertex { bus: bus.clone(), identity, title, ..Vertex::new(VertexKind::Device, format!("pci {bus}")) };
             self.draft.add(device, line)?
@@ -157,7 +202,7 @@ impl<'d> Reader<'_, 'd> {
             return Err(pci.wrong(Mistake::Value { text: lanes.to_string(), what: "number of lanes", expected }));
         }
         // A GPU right at its processor whose width nobody knows is there for its address: the way to it are the NVLinks.
-        let by_nvlink = below("gpu").flat_map(Element::children).any(is_host_nvlink);
+        let by_nvlink = below("gpu").flat_map(Element::children).any(nccl_links::is_host_nvlink);
         if !(by_nvlink && depth == 0 && lanes == 0) {
             self.draft.slot(above, vertex, generation, lanes);
         }
@@ -176,20 +221,65 @@ impl<'d> Reader<'_, 'd> {
     ) -> Result<VertexId, ImportError> {
         let number = gpu.number("dev")?;
         identity.number = number;
-        identity.compute_capability = gpu.number("sm")?;
-        identity.said.extend(gpu.rest(&["dev", "sm"]).into_iter().map(|(name, value)| (format!("gpu/{name}"), value)));
+        let amd = gpu.says("gcn").filter(|_| self.rccl).map(|gcn| architecture(gcn.trim()));
+        // What RCCL calls `sm` is another number: of versions of HIP, or of compute units.
+        let known: &[&str] = if self.rccl { &["dev"] } else { &["dev", "sm"] };
+        if !self.rccl {
+            identity.compute_capability = gpu.number("sm")?;
+        }
+        identity.said.extend(gpu.rest(known).into_iter().map(|(name, value)| (format!("gpu/{name}"), value)));
         if gpu.says("rank").is_none() {
             self.draft.notes.push(format!("line {}: NCCL passes over a GPU without `rank`", gpu.line()));
         }
-        let title = identity.compute_capability.map_or_else(String::new, |sm| format!("sm_{sm}"));
-        let name = format!("gpu{}", number.unwrap_or(self.gpus.len() as u32));
+        let title = identity.compute_capability.map(|sm| format!("sm_{sm}")).or_else(|| amd.clone()).unwrap_or_default();
+        let name = format!("gpu{}", number.unwrap_or_else(|| self.free_number()));
         let id = self.draft.gpu(Vertex { bus, identity, title, ..Vertex::new(VertexKind::Gpu, name) }, line)?;
-        self.gpus.push((id, domain, gpu));
+        self.gpus.push(Gpu { id, domain, element: gpu, amd });
         Ok(id)
     }
 
-    fn nic(&mut self, nic: Element<'d>, mut identity: Identity, bus: String, line: u32) -> Result<VertexId, ImportError> {
+    /// The next number that no GPU of the file has.
+    fn free_number(&mut self) -> u32 {
+        let free = (0..).find(|number| !self.numbers.contains(number)).unwrap_or(u32::MAX);
+        self.numbers.insert(free);
+        free
+    }
+    /// The name of the next adapter that the file does not name.
+    fn free_nic(&mut self) -> String {
+        self.nics += 1;
+        format!("nic{}", self.nics - 1)
+    }
+
+    /// An adapter without a place on the bus; that of another processor if it has a port of that name.
+    fn virtual_nic(&mut self, nic: Element<'d>) -> Result<VertexId, ImportError> {
+        let ports = self.ports(nic)?;
+        for &known in &self.virtual_nics {
+            let seen = &mut self.draft.vertex_mut(known).identity.ports;
+            if ports.iter().any(|port| !port.name.is_empty() && seen.iter().any(|other| other.name == port.name)) {
+                let more = ports.into_iter().filter(|port| seen.iter().all(|other| other.name != port.name)).collect::<Vec<_>>();
+                seen.extend(more);
+                return Ok(known);
+            }
+        }
+        let id = self.named_nic(nic, Identity { ports, ..Identity::default() }, String::new(), nic.line())?;
+        self.virtual_nics.push(id);
+        Ok(id)
+    }
+
+    fn nic(&mut self, nic: Element<'d>, identity: Identity, bus: String, line: u32) -> Result<VertexId, ImportError> {
+        let ports = self.ports(nic)?;
+        self.named_nic(nic, Identity { ports, ..identity }, bus, line)
+    }
+    fn named_nic(&mut self, nic: Element<'d>, mut identity: Identity, bus: String, line: u32) -> Result<VertexId, ImportError> {
         identity.said.extend(nic.rest(&[]).into_iter().map(|(name, value)| (format!("nic/{name}"), value)));
+        let named = identity.ports.iter().map(|port| port.name.clone()).find(|name| !name.is_empty());
+        let name = named.unwrap_or_else(|| self.free_nic());
+        self.draft.add(Vertex { bus, identity, ..Vertex::new(VertexKind::Nic, name) }, line)
+    }
+
+    /// The ports in a `nic`.
+    fn ports(&mut self, nic: Element<'d>) -> Result<Vec<Port>, ImportError> {
+        let mut ports = Vec::new();
         for net in nic.children().filter(|child| child.name() == "net") {
             let speed = net.parsed("speed", "speed in Mb/s", "use a whole number", |text| text.parse::<i64>().ok())?;
             let rate = speed.and_then(|speed| u64::try_from(speed).ok()).filter(|speed| *speed > 0);
@@ -201,108 +291,22 @@ impl<'d> Reader<'_, 'd> {
             if net.says("dev").is_none() {
                 self.draft.notes.push(format!("line {}: NCCL passes over a `net` without `dev`", net.line()));
             }
-            identity.ports.push(Port { name, guid, rate, said: net.rest(&known) });
+            ports.push(Port { name, guid, rate, said: net.rest(&known) });
         }
-        let named = identity.ports.iter().map(|port| port.name.clone()).find(|name| !name.is_empty());
-        let name = named.unwrap_or_else(|| format!("nic{}", self.nics));
-        self.nics += 1;
-        self.draft.add(Vertex { bus, identity, ..Vertex::new(VertexKind::Nic, name) }, line)
+        Ok(ports)
     }
 
-    /// `nvlink` and `c2c` of all GPUs, when all are known.
-    fn nvlinks(&mut self) -> Result<(), ImportError> {
-        let gpus = std::mem::take(&mut self.gpus);
-        let mut by_bus = BTreeMap::new();
-        for (id, ..) in &gpus {
-            by_bus.extend(Address::parse(&self.draft.vertex_mut(*id).bus).map(|address| (address, *id)));
+    /// Says what a template leaves to the machine on which NCCL reads it.
+    fn template(&mut self) {
+        let [gpus, nics] = self.by_class;
+        if gpus + nics > 0 {
+            let what = "known by their class alone: what they can do and the rates of ports NCCL finds out on the machine";
+            self.draft.notes.push(format!("{gpus} GPUs and {nics} adapters are {what}"));
         }
-        let mut own = OwnLinks::default();
-        for (id, domain, gpu) in &gpus {
-            let rates = self.draft.rates;
-            let ability = self.draft.vertex_mut(*id).identity.compute_capability;
-            let total = |name: &str| gpu.children().filter(|child| child.name() == name).count() as u32;
-            let of = ability.map_or_else(|| rates.nvlink_of_links(total("nvlink")), |sm| rates.nvlink_of_gpu(sm));
-            let mut to_switches = 0u32;
-            for link in gpu.children() {
-                let bundle = match link.name() {
-                    "nvlink" => bundle(link)?,
-                    "c2c" => coherent(link)?,
-                    _ => continue,
-                };
-                if let Some(each) = bundle.each {
-                    let rate = Rate::from_bps(each.as_bps().saturating_mul(u64::from(bundle.links)));
-                    self.draft.coherent(*domain, *id, format!("C2C x{}", bundle.links), rate);
-                } else if bundle.class.is_some_and(|class| class >> 16 == DISPLAY) {
-                    if let Some(peer) = Address::parse(&bundle.target).and_then(|address| by_bus.get(&address)).filter(|peer| *peer != id) {
-                        let pair = [*id.min(peer), *id.max(peer)];
-                        let said = own.pairs.entry(pair).or_default();
-                        said[usize::from(pair[0] != *id)] += bundle.links;
-                        continue;
-                    }
-                    let (line, links, target) = (link.line(), bundle.links, &bundle.target);
-                    self.draft.notes.push(format!("line {line}: {links} NVLinks lead to {target}, which the file does not describe"));
-                } else if bundle.class == Some(Bundle::POWER_CPU) {
-                    self.draft.host_nvlink(*domain, *id, of, bundle.links);
-                } else {
-                    to_switches = to_switches.saturating_add(bundle.links);
-                }
-                self.draft.vertex_mut(*id).identity.bundles.push(bundle);
-            }
-            if to_switches > 0 {
-                own.switched.push((*id, to_switches));
-            }
+        if self.unknown > 0 {
+            let what = "devices have no class: NCCL asks the machine what they are, and here they are neither GPU nor adapter";
+            self.draft.notes.push(format!("{} {what}", self.unknown));
         }
-        let line = gpus.first().map_or(1, |(_, _, gpu)| gpu.line());
-        self.own_links(own, line)
-    }
-
-    /// NVLinks between two GPUs, and from GPUs to their switch.
-    fn own_links(&mut self, own: OwnLinks, line: u32) -> Result<(), ImportError> {
-        let of = |draft: &mut Draft<'_>, id: VertexId, links: u32| {
-            let ability = draft.vertex_mut(id).identity.compute_capability;
-            let rates = draft.rates;
-            ability.map_or_else(|| rates.nvlink_of_links(links), |sm| rates.nvlink_of_gpu(sm)).cloned()
-        };
-        for ([a, b], [there, back]) in own.pairs {
-            if there != back {
-                let names = [a, b].map(|id| self.draft.vertex_mut(id).name.clone());
-                let what = format!("{} counts {there} NVLinks to {}, which counts {back}", names[0], names[1]);
-                self.draft.notes.push(format!("{what}: the larger number is taken"));
-            }
-            let nvlink = of(&mut self.draft, a, there.max(back));
-            self.draft.nvlink(a, b, nvlink.as_ref(), there.max(back));
-        }
-        if !own.switched.is_empty() {
-            let switch = self.draft.add(Vertex::new(VertexKind::ScaleUpSwitch, "nvswitch"), line)?;
-            for (id, links) in own.switched {
-                let nvlink = of(&mut self.draft, id, links);
-                self.draft.nvlink(id, switch, nvlink.as_ref(), links);
-            }
-        }
-        Ok(())
-    }
-
-    /// `pcilink`: switches that are joined beside the tree.
-    fn peer_links(&mut self) -> Result<(), ImportError> {
-        let switches = std::mem::take(&mut self.switches);
-        let mut joined: Vec<[VertexId; 2]> = Vec::new();
-        for (id, pci) in switches.values() {
-            for link in pci.children().filter(|child| child.name() == "pcilink") {
-                let target = link.needed("target", "give the address of the other switch")?;
-                self.draft.vertex_mut(*id).identity.said.push(("pcilink/target".to_owned(), target.to_owned()));
-                let Some((other, _)) = Address::parse(target).and_then(|address| switches.get(&address)) else {
-                    self.draft.notes.push(format!("line {}: `pcilink` to {target}, which is no switch of the file", link.line()));
-                    continue;
-                };
-                let pair = [*id.min(other), *id.max(other)];
-                if id != other && !joined.contains(&pair) {
-                    joined.push(pair);
-                    let (rate, latency) = (self.draft.rates.local, self.draft.rates.pcie_latency);
-                    self.draft.join(pair[0], pair[1], LinkKind::Die, "between switches".to_owned(), rate, latency);
-                }
-            }
-        }
-        Ok(())
     }
 }
 
@@ -310,41 +314,23 @@ fn word(text: &str) -> Option<u16> {
     hex(text).and_then(|number| u16::try_from(number).ok())
 }
 
-fn count(link: Element<'_>) -> Result<u32, ImportError> {
-    link.needed("count", "say how many links there are")?;
-    let links = link.number("count")?.unwrap_or(0);
-    if links == 0 || links > MOST_LINKS {
-        let expected = "a GPU has 1 to 1000 links";
-        return Err(link.wrong(Mistake::Value { text: links.to_string(), what: "number of links", expected }));
+/// The architecture that RCCL's `gcn` stands for: `gfx942`, `gfx90a:sramecc+`, or the number of older versions of HIP.
+fn architecture(gcn: &str) -> String {
+    let name = gcn.split(':').next().unwrap_or_default();
+    match name {
+        // hipDeviceProp_t::gcnArch of MI200 (HIP before 6.0).
+        "910" => "gfx90a".to_owned(),
+        _ if name.starts_with("gfx") => name.to_owned(),
+        _ => format!("gfx{name}"),
     }
-    Ok(links)
-}
-
-/// Whether this is NVLinks from a GPU to a POWER processor.
-fn is_host_nvlink(link: Element<'_>) -> bool {
-    link.name() == "nvlink" && link.says("tclass").and_then(hex).is_some_and(|class| class & 0xff_ffff == u64::from(Bundle::POWER_CPU))
-}
-
-fn bundle(link: Element<'_>) -> Result<Bundle, ImportError> {
-    link.needed("tclass", "say what is at the other end: 0x030200 a GPU, 0x068000 an NVSwitch, 0x068001 a processor")?;
-    let class = link.hex("tclass")?.map(|class| (class & 0xff_ffff) as u32);
-    Ok(Bundle { target: link.says("target").unwrap_or_default().to_owned(), class, links: count(link)?, each: None })
-}
-
-fn coherent(link: Element<'_>) -> Result<Bundle, ImportError> {
-    link.needed("bw", "say what a link carries in MB/s")?;
-    let rate = link.number("bw")?.unwrap_or(0);
-    if rate == 0 {
-        return Err(link.wrong(Mistake::Value { text: "0".to_owned(), what: "bandwidth in MB/s", expected: "use what a link carries" }));
-    }
-    Ok(Bundle { links: count(link)?, each: Some(Rate::from_bps(u64::from(rate) * 8_000_000)), ..Bundle::default() })
 }
 
 /// Class and subclass of bridges between PCI buses (PCI Code and ID Assignment Specification).
 const PCI_BRIDGE: u32 = 0x0604;
-/// Class of display controllers, which GPUs are.
-const DISPLAY: u32 = 0x03;
+/// Classes of GPUs: display controllers and processing accelerators.
+pub(super) const GPU_CLASSES: [u32; 2] = [0x03, 0x12];
+/// Class of network controllers.
+const NETWORK: u32 = 0x02;
 /// Deeper trees are mistakes, and would exhaust the stack.
 const MOST_LEVELS: usize = 64;
 const MOST_LANES: u32 = 32;
-const MOST_LINKS: u32 = 1000;

@@ -16,6 +16,8 @@ pub struct Rates {
     pub pcie_latency: Span,
     /// NVLink by what the GPU can do, oldest first.
     pub nvlink: Vec<NvLinkRate>,
+    /// xGMI by the architecture of GPUs of AMD; the last one also counts for those that are not listed.
+    pub xgmi: Vec<XgmiRate>,
     /// Links between sockets; the first that fits the processor counts.
     pub sockets: Vec<SocketRate>,
     /// One crossing of a link between sockets.
@@ -57,6 +59,17 @@ pub struct NvLinkRate {
     /// Raw rate of a link, one way.
     pub raw: Rate,
     /// What a link carries of data.
+    pub data: Rate,
+    /// One crossing.
+    pub latency: Span,
+}
+
+/// xGMI of a family of GPUs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct XgmiRate {
+    /// Their architectures, such as `gfx90a`.
+    pub architectures: Vec<String>,
+    /// What a link carries of data, one way.
     pub data: Rate,
     /// One crossing.
     pub latency: Span,
@@ -114,6 +127,11 @@ impl Rates {
     pub(super) fn nvlink_of_rate(&self, rate: Rate) -> Option<&NvLinkRate> {
         let carries = |nvlink: &&NvLinkRate| nvlink.raw.as_bps() * u64::from(nvlink.links) * 51 / 50 >= rate.as_bps();
         self.nvlink.iter().find(carries).or_else(|| self.nvlink.last())
+    }
+    /// xGMI of GPUs of an architecture.
+    pub(super) fn xgmi_of(&self, architecture: Option<&str>) -> Option<&XgmiRate> {
+        let known = |xgmi: &&XgmiRate| architecture.is_some_and(|name| xgmi.architectures.iter().any(|other| other == name));
+        self.xgmi.iter().find(known).or_else(|| self.xgmi.last())
     }
     /// What a link between two sockets carries.
     pub(super) fn between_sockets(&self, processor: &Processor) -> Rate {

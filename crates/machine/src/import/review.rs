@@ -6,6 +6,7 @@ use fabriscope_units::Rate;
 use serde::Serialize;
 
 use crate::class::PathClass;
+use crate::cpu_set::CpuSet;
 use crate::graph::Machine;
 use crate::link::{Link, LinkKind};
 use crate::vertex::{VertexId, VertexKind};
@@ -24,9 +25,9 @@ pub struct Finding {
 pub struct Review {
     /// Packages.
     pub sockets: u32,
-    /// NUMA domains.
+    /// NUMA domains: memories of processors.
     pub domains: u32,
-    /// Processors of the operating system, where the file lists them.
+    /// Processors of the operating system, where the file lists them; those that several domains have count once.
     pub processors: u32,
     /// Cores, where the file lists them.
     pub cores: u32,
@@ -60,14 +61,15 @@ pub fn review(machine: &Machine) -> Review {
     let count = |wanted: fn(VertexKind) -> bool| machine.of(wanted).count() as u32;
     let numas = machine.numas();
     let mut packages: Vec<VertexKind> = numas.iter().map(|id| machine.vertex(*id).kind).collect();
+    packages.sort_unstable();
     packages.dedup();
     let of_numas = |wanted: fn(&crate::Identity) -> u32| numas.iter().map(|id| wanted(&machine.vertex(*id).identity)).sum();
     let sizes = machine.vertices().iter().filter(|vertex| vertex.kind == VertexKind::HostMemory);
     let nics = machine.nics();
     Review {
         sockets: packages.len() as u32,
-        domains: numas.len() as u32,
-        processors: of_numas(|identity| identity.cpus.len()),
+        domains: count(|kind| kind == VertexKind::HostMemory),
+        processors: numas.iter().fold(CpuSet::default(), |all, id| all.union(&machine.vertex(*id).identity.cpus)).len(),
         cores: of_numas(|identity| identity.cores),
         memory_bytes: sizes.filter_map(|vertex| vertex.identity.size).fold(0, |sum, size| sum.saturating_add(size.0)),
         gpus: machine.gpus().len() as u32,

@@ -1,7 +1,10 @@
 //! The benchmarks, one row each: an operation of MPI has one row, which is two programs.
 
 use fabriscope_collectives::Kind;
+use fabriscope_tool::arguments::Opt;
 use fabriscope_tool::{Measures, Operation, PerNode, Ranks, SizeOption, Suite, Traits};
+
+use super::{osu, stream, training};
 
 /// A collective operation as the OSU Micro-Benchmarks have it.
 #[derive(Debug, PartialEq, Eq)]
@@ -109,9 +112,18 @@ impl Benchmark {
         match self {
             Benchmark::Osu(operation, Calling::Blocking) => operation.about,
             Benchmark::Osu(_, Calling::NonBlocking) => "non-blocking: communication/computation overlap (OSU Micro-Benchmarks)",
-            Benchmark::Imb => "PingPong, Allreduce, Alltoall, Bcast … among the ranks of several nodes (Intel MPI Benchmarks)",
+            Benchmark::Imb => "PingPong, Sendrecv, Allreduce, Alltoall, Bcast … among the ranks of several nodes (Intel MPI Benchmarks)",
             Benchmark::Stream => "frames from one rank to all others at a rate, by several algorithms of MPI_Bcast",
             Benchmark::Training => "data-parallel training that exchanges parameters by MPI_Bcast, every rank a source in turn",
+        }
+    }
+    /// Its options; those of `IMB-MPI1` are words with one dash.
+    pub(crate) fn options(self) -> &'static [Opt] {
+        match self {
+            Benchmark::Osu(..) => osu::OPTIONS,
+            Benchmark::Imb => &[],
+            Benchmark::Stream => stream::OPTIONS,
+            Benchmark::Training => training::OPTIONS,
         }
     }
     /// What the program is.

@@ -1,8 +1,9 @@
 //! `IMB-MPI1`: options and output.
 //!
 //! Source: Intel MPI Benchmarks 2019, user guide (options, "Parallel/Collective benchmarks output data").
-//! Modelled: `-npmin`, `-msglog`, `-iter`, `-root_shift off`; one benchmark a run; the table and what stands around it, but for date, machine and versions.
-//! Not modelled: parallel transfers (SendRecv, Exchange); PingPong, for which osu_latency times the same exchange.
+//! Modelled: `-npmin`, `-msglog`, `-iter`; one benchmark a run; the table and what stands around it, but for date, machine and versions.
+//! Transfers between ranks are in `imb_transfers`.
+//! Not modelled: groups that run side by side (`-multi`), other orders of ranks (`-map`).
 
 use std::fmt::Write;
 
@@ -12,13 +13,15 @@ use fabriscope_tool::{Point, Prepared, ToolOutput, UsageError};
 use fabriscope_units::Bytes;
 use fabriscope_wire::Element;
 
+use super::imb_transfers::{self, TRANSFERS, Transfer};
 use super::measure::{RankMeans, Report, programs, statistics};
 use super::plan::Plan;
 use super::stepwise::Stepwise;
 use crate::osu::Repeats;
 
 const HELP: &str = "\
-Usage: IMB-MPI1 [options] Allreduce|Reduce|Reduce_scatter|Allgather|Allgatherv|Gather|Gatherv|Scatter|Scatterv|Alltoall|Alltoallv|Bcast|Barrier
+Usage: IMB-MPI1 [options] PingPong|PingPing|Sendrecv|Exchange|Uniband|Biband
+       IMB-MPI1 [options] Allreduce|Reduce|Reduce_scatter|Allgather|Allgatherv|Gather|Gatherv|Scatter|Scatterv|Alltoall|Alltoallv|Bcast|Barrier
 
 Options:
   -npmin N         smallest group; only all ranks are run
@@ -28,7 +31,7 @@ Options:
   -h, --help       show this page
 
 Ranks fill the nodes one after the other: `fabriscope bench IMB-MPI1 Alltoall --nodes 4 --ppn 32` stands for
-mpirun -np 128 -ppn 32. For PingPong use osu_latency, which times the same exchange.
+mpirun -np 128 -ppn 32. PingPong and PingPing are between ranks 0 and 1: on two nodes with --ppn 1, else on one.
 ";
 
 /// The benchmarks by the names of the tool.
@@ -48,20 +51,71 @@ const KINDS: [(&str, Kind); 13] = [
     ("Barrier", Kind::Barrier),
 ];
 
+/// What a command line asks for.
+struct Asked {
+    what: What,
+    /// As it was typed.
+    line: String,
+    iterations: Option<u32>,
+    blocks: Vec<u32>,
+    /// The smallest group, where it is said.
+    least: Option<u64>,
+}
+
+/// A benchmark.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    Collective(&'static str, Kind),
+    Transfer(&'static Transfer),
+}
+
+impl What {
+    fn by_name(name: &str) -> Option<What> {
+        let kind = KINDS.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        let transfer = || TRANSFERS.iter().find(|transfer| transfer.name.eq_ignore_ascii_case(name));
+        kind.map(|(name, kind)| What::Collective(name, kind)).or_else(|| transfer().map(What::Transfer))
+    }
+    fn name(self) -> &'static str {
+        match self {
+            What::Collective(name, _) => name,
+            What::Transfer(transfer) => transfer.name,
+        }
+    }
+}
+
 pub(super) fn prepare(args: &[String], target: &Target) -> Result<Prepared, UsageError> {
-    let (plan, report) = read(args, target)?;
-    programs(TOOL, plan, target, report)
+    let asked = read(args)?;
+    match asked.what {
+        What::Transfer(transfer) => {
+            if !transfer.is_of_two() {
+                all_ranks(&asked, target)?;
+            }
+            imb_transfers::prepare(transfer, asked.line, asked.blocks, asked.iterations, target)
+        }
+        What::Collective(name, kind) => {
+            all_ranks(&asked, target)?;
+            let (plan, report) = collective(asked, name, kind, target);
+            programs(TOOL, plan, target, report)
+        }
+    }
 }
 
 /// The same as data.
 pub(super) fn stepwise(args: &[String], target: &Target) -> Result<Result<Stepwise, String>, UsageError> {
-    let (plan, report) = read(args, target)?;
-    Stepwise::of(TOOL, plan, target, report)
+    let asked = read(args)?;
+    match asked.what {
+        What::Transfer(transfer) => Ok(Err(format!("the loop of {TOOL} {}", transfer.name))),
+        What::Collective(name, kind) => {
+            all_ranks(&asked, target)?;
+            let (plan, report) = collective(asked, name, kind, target);
+            Stepwise::of(TOOL, plan, target, report)
+        }
+    }
 }
 
-fn read(args: &[String], target: &Target) -> Result<(Plan, Report), UsageError> {
-    let mut asked: Option<(&'static str, Kind)> = None;
-    let (mut iterations, mut blocks) = (None, sizes(0, 22));
+fn read(args: &[String]) -> Result<Asked, UsageError> {
+    let mut what: Option<What> = None;
+    let (mut iterations, mut blocks, mut least) = (None, sizes(0, 22), None);
     let mut rest = args.iter();
     while let Some(word) = rest.next() {
         let mut value = |what| rest.next().ok_or(UsageError::MissingValue { option: word.clone(), what });
@@ -69,14 +123,7 @@ fn read(args: &[String], target: &Target) -> Result<(Plan, Report), UsageError> 
             "-h" | "--help" | "-help" => {
                 return Err(UsageError::Help { text: format!("{TOOL}: {}\n{HELP}", super::Benchmark::Imb.about()) });
             }
-            "-npmin" => {
-                let least = number(word, value("ranks")?, u64::from(u32::MAX))?;
-                let ranks = u64::from(target.layout.ranks());
-                if least < ranks {
-                    let what = format!("-npmin {least} asks for smaller groups than the {ranks} ranks of the job");
-                    return Err(UsageError::Conflict { what, remedy: "run once for each: --nodes and --ppn set the ranks".to_owned() });
-                }
-            }
+            "-npmin" => least = Some(number(word, value("ranks")?, u64::from(u32::MAX))?),
             "-iter" => iterations = Some(number(word, value("count")?, 1_000_000)?.max(1) as u32),
             "-msglog" => {
                 let text = value("min:max")?;
@@ -93,23 +140,37 @@ fn read(args: &[String], target: &Target) -> Result<(Plan, Report), UsageError> 
                 return Err(UsageError::Unknown { tool: TOOL.to_owned(), option: word.clone(), nearest });
             }
             name => {
-                let Some(kind) = KINDS.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) else {
+                let Some(found) = What::by_name(name) else {
                     let what = format!("the benchmark {word} of {TOOL} is not modelled");
-                    let remedy = "name Allreduce, Alltoall, Bcast … (-h lists them); osu_latency times what PingPong does";
+                    let remedy = "name PingPong, Sendrecv, Allreduce, Alltoall, Bcast … (-h lists them)";
                     return Err(UsageError::Conflict { what, remedy: remedy.to_owned() });
                 };
-                if let Some((first, _)) = asked.filter(|first| *first != kind) {
-                    let what = format!("{TOOL} is asked for {first} and for {}", kind.0);
+                if let Some(first) = what.filter(|first| *first != found) {
+                    let what = format!("{TOOL} is asked for {} and for {}", first.name(), found.name());
                     return Err(UsageError::Conflict { what, remedy: "run once for each".to_owned() });
                 }
-                asked = Some(kind);
+                what = Some(found);
             }
         }
     }
-    let Some((name, operation)) = asked else {
+    let Some(what) = what else {
         let what = format!("{TOOL} without a benchmark would run all of them, one after the other");
         return Err(UsageError::Conflict { what, remedy: "name one, for example Alltoall".to_owned() });
     };
+    Ok(Asked { what, line: args.join(" "), iterations, blocks, least })
+}
+
+/// Refuses groups that are smaller than all ranks.
+fn all_ranks(asked: &Asked, target: &Target) -> Result<(), UsageError> {
+    let ranks = target.layout.ranks();
+    let Some(least) = asked.least.filter(|least| *least < u64::from(ranks)) else { return Ok(()) };
+    let what = format!("-npmin {least} asks for smaller groups than the {ranks} ranks of the job");
+    Err(UsageError::Conflict { what, remedy: "run once for each: --nodes and --ppn set the ranks".to_owned() })
+}
+
+/// The plan of a collective operation, and its report.
+fn collective(asked: Asked, name: &'static str, operation: Kind, target: &Target) -> (Plan, Report) {
+    let Asked { line, iterations, mut blocks, .. } = asked;
     if operation == Kind::Barrier {
         blocks = vec![0];
     }
@@ -119,9 +180,8 @@ fn read(args: &[String], target: &Target) -> Result<(Plan, Report), UsageError> 
     let element = if operation.reduces() { Element::F32 } else { Element::I8 };
     let repeats = Repeats { iterations, warm_up: None };
     let plan = Plan { repeats, width, element, ..Plan::new(operation, blocks, false) };
-    let line = args.join(" ");
     let ranks = target.layout.ranks();
-    Ok((plan, Box::new(move |plan, results| report((&line, name), ranks, plan, results))))
+    (plan, Box::new(move |plan, results| report((&line, name), ranks, plan, results)))
 }
 
 fn sizes(min: u32, max: u32) -> Vec<u32> {
@@ -137,17 +197,23 @@ fn number(option: &str, text: &str, high: u64) -> Result<u64, UsageError> {
     Ok(value)
 }
 
-fn report((line, name): (&str, &str), ranks: u32, plan: &Plan, results: &[RankMeans]) -> ToolOutput {
-    let largest = plan.sizes.last().copied().unwrap_or(0);
-    let rule = format!("#{}", "-".repeat(64));
-    let barrier = plan.operation == Kind::Barrier;
-    let head = if barrier { " #repetitions  t_min[usec]  t_max[usec]  t_avg[usec]" } else { HEAD };
-    let text = format!(
+/// What stands above a table of so many columns.
+pub(super) fn head((line, name): (&str, &str), largest: u32, processes: &str, columns: &[&str]) -> String {
+    let rule = format!("#{}", "-".repeat(columns.len() * WIDTH - 1));
+    let columns: String = columns.iter().map(|column| format!("{column:>WIDTH$}")).collect();
+    format!(
         "# Calling sequence was: \n\n# {TOOL} {line} \n\n# Minimum message length in bytes:   0\n\
          # Maximum message length in bytes:   {largest}\n#\n# MPI_Datatype                   :   MPI_BYTE \n\
          # MPI_Datatype for reductions    :   MPI_FLOAT \n# MPI_Op                         :   MPI_SUM  \n# \n# \n\n\
-         # List of Benchmarks to run:\n\n# {name}\n\n{rule}\n# Benchmarking {name} \n# #processes = {ranks} \n{rule}\n{head}\n"
-    );
+         # List of Benchmarks to run:\n\n# {name}\n\n{rule}\n# Benchmarking {name} \n{processes}{rule}\n{columns}\n"
+    )
+}
+
+fn report((line, name): (&str, &str), ranks: u32, plan: &Plan, results: &[RankMeans]) -> ToolOutput {
+    let largest = plan.sizes.last().copied().unwrap_or(0);
+    let barrier = plan.operation == Kind::Barrier;
+    let columns = if barrier { &HEAD[1..] } else { &HEAD };
+    let text = head((line, name), largest, &format!("# #processes = {ranks} \n"), columns);
     let mut output = ToolOutput { text, ..ToolOutput::default() };
     for (&size, means) in plan.sizes.iter().zip(results) {
         let (mean, least, most) = statistics(means.iter().map(|mean| mean.overall));
@@ -160,13 +226,17 @@ fn report((line, name): (&str, &str), ranks: u32, plan: &Plan, results: &[RankMe
     if results.len() < plan.sizes.len() {
         return output;
     }
-    output.text += "\n\n# All processes entering MPI_Finalize\n\n";
+    output.text += END;
     output
 }
 
 /// The columns (basis: the tool).
-const HEAD: &str = "       #bytes #repetitions  t_min[usec]  t_max[usec]  t_avg[usec]";
-const TOOL: &str = "IMB-MPI1";
+const HEAD: [&str; 5] = ["#bytes", "#repetitions", "t_min[usec]", "t_max[usec]", "t_avg[usec]"];
+/// Characters of a column.
+pub(super) const WIDTH: usize = 13;
+/// What stands below the last row.
+pub(super) const END: &str = "\n\n# All processes entering MPI_Finalize\n\n";
+pub(super) const TOOL: &str = "IMB-MPI1";
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,4 @@
-//! Benchmarks of collective operations: `osu_allreduce`, `osu_iallreduce`, … and `IMB-MPI1`, over [`fabriscope_mpi`].
+//! Benchmarks of collective operations: `osu_allreduce`, `osu_iallreduce`, … and `IMB-MPI1` with its transfers, over [`fabriscope_mpi`].
 //!
 //! Source: OMB 7.4 (format: docs/formats.md) and Intel MPI Benchmarks 2019: loops, options and output.
 //! Modelled: all ranks of the job, filling its nodes one after the other; the algorithm that the library takes or that is asked
@@ -9,6 +9,7 @@ mod benchmark;
 mod broadcasts;
 mod contents;
 mod imb;
+mod imb_transfers;
 mod layers;
 mod measure;
 mod osu;

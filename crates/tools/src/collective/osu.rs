@@ -21,7 +21,7 @@ use crate::offload::{OFFLOAD, WORKERS};
 use crate::omb::Buffers;
 use crate::osu;
 
-const OPTIONS: &[Opt] = &[
+pub(super) const OPTIONS: &[Opt] = &[
     osu::message_size("smallest and largest block in bytes"),
     osu::iterations(
         "measured iterations (default up to 100, 10 above 8192 bytes, fewer of many messages; the real tool's are 1000 and 100)",

@@ -104,7 +104,6 @@ impl Plan {
     /// apart in the first ones.
     pub fn iterations(&self, way: &Implementation, call: &Call) -> u32 {
         let usual = || {
-            let packets = |bytes: Bytes| 1 + bytes.0 / PACKET;
             let of_a_rank: u64 = match way {
                 Implementation::Rounds(algorithm) => algorithm
                     .outlines(call, call.root)
@@ -113,7 +112,7 @@ impl Plan {
                     .sum(),
                 Implementation::Multicast(_) => packets(call.size),
             };
-            (PACKETS / (of_a_rank.max(1) * u64::from(call.ranks))).clamp(1, if call.size.0 > LARGE.into() { FEW } else { MANY }) as u32
+            usual_iterations(of_a_rank * u64::from(call.ranks), call.size)
         };
         self.repeats.iterations.unwrap_or_else(usual)
     }
@@ -248,6 +247,16 @@ impl Plan {
         let data = if in_hosts { Data::OnHosts } else { Data::OnGpus };
         algorithm(tool, self.algorithm.as_deref(), &self.call(size, target), data, mpi)
     }
+}
+
+/// Iterations of so many packets each, of messages or blocks of `size`.
+pub(super) fn usual_iterations(packets: u64, size: Bytes) -> u32 {
+    (PACKETS / packets.max(1)).clamp(1, if size.0 > LARGE.into() { FEW } else { MANY }) as u32
+}
+
+/// About how many packets a message of `size` has.
+pub(super) fn packets(size: Bytes) -> u64 {
+    1 + size.0 / PACKET
 }
 
 /// Packets of all iterations. Basis: assumed; less than a second of simulation.

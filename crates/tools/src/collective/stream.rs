@@ -21,7 +21,7 @@ use super::osu::{ACCELERATOR, on_device};
 use crate::omb::Buffers;
 use crate::osu;
 
-const OPTIONS: &[Opt] = &[
+pub(super) const OPTIONS: &[Opt] = &[
     opt('m', "frame-size", Takes::Value("[min:]max"), Usual, "smallest and largest frame in bytes (default 1048576)"),
     opt('n', "frames", Takes::Value("count"), Usual, "frames of each size (default 20)"),
     opt('\0', "interval", Takes::Value("us"), Usual, "from the start of one frame to the next (default 0: as fast as possible)"),

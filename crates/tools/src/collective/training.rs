@@ -20,7 +20,7 @@ use super::layers::Model;
 use super::osu::{ACCELERATOR, on_device};
 use crate::omb::Buffers;
 
-const OPTIONS: &[Opt] = &[
+pub(super) const OPTIONS: &[Opt] = &[
     opt('\0', "model", Takes::Value("alexnet|vgg16|resnet50"), Usual, "once for each (default: all three)"),
     opt('b', "batch", Takes::Value("images"), Usual, "images of a GPU in an iteration (default 16)"),
     opt('\0', "image-time", Takes::Value("us"), Usual, "forward and backward of one image (default: that of a die of a K80)"),

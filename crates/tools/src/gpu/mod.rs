@@ -63,7 +63,7 @@ impl GpuTool {
         let measures = if self == GpuTool::CopyLat { Measures::Latency } else { Measures::Bandwidth };
         Traits { measures, ranks: Ranks::One, sizes: SizeOption::Fixed, data: Data::OnGpus, ..Traits::new(Suite::Gpu, Operation::Copy) }
     }
-    fn options(self) -> &'static [Opt] {
+    pub(crate) fn options(self) -> &'static [Opt] {
         match self {
             GpuTool::CopyLat => copylat::OPTIONS,
             GpuTool::CopyBw => copybw::OPTIONS,

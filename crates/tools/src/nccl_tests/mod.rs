@@ -25,10 +25,12 @@ use fabriscope_nccl_runtime::{self as runtime, Communicator, Wire, World};
 use fabriscope_node::{Main, Process, ProgramError, Record};
 use fabriscope_platform::nccl::JobLibrary;
 use fabriscope_platform::{GpuTarget, Target};
+use fabriscope_tool::arguments;
 use fabriscope_tool::{Placing, Prepared, Rows, UsageError};
 use fabriscope_units::{Bytes, Span, Time};
 
 pub use operation::{Operation, TOOLS};
+pub(crate) use options::OPTIONS;
 
 use crate::xccl::{library, refused};
 use fewer::Fewer;
@@ -134,6 +136,14 @@ struct Measured {
 
 type Results = Record<Measured>;
 
+/// GPUs of a process, where the command line says how many threads it has or GPUs each of them.
+pub(crate) fn gpus_of_process(operation: Operation, args: &[String]) -> Option<u32> {
+    let parsed = arguments::parse(operation.tool(), OPTIONS, args).ok()?;
+    let said = parsed.options.iter().any(|given| matches!(given.name, "nthreads" | "ngpus"));
+    let settings = Settings::parse(operation, args, &nccl::Settings::default()).ok()?;
+    said.then(|| settings.gpus.saturating_mul(settings.threads))
+}
+
 /// Reads the command line of a test and makes its programs.
 ///
 /// # Errors
@@ -147,6 +157,11 @@ pub fn prepare(operation: Operation, args: &[String], target: &Target) -> Result
     let library = library(tool, target)?;
     let (nodes, per_node) = (target.layout.nodes, target.layout.per_node);
     let conflict = |what: String, remedy: String| UsageError::Conflict { what, remedy };
+    let each = settings.gpus.saturating_mul(settings.threads);
+    if each > library.gpus() {
+        let what = format!("-t {} -g {}: a process of {each} GPUs on nodes with {}", settings.threads, settings.gpus, library.gpus());
+        return Err(conflict(what, format!("give -t 1 -g {} or less", library.gpus())));
+    }
     if per_node > library.gpus() {
         let remedy = format!("give --ppn {} or less: each rank has a GPU", library.gpus());
         return Err(conflict(format!("{per_node} ranks on nodes with {} GPUs", library.gpus()), remedy));
@@ -165,10 +180,9 @@ pub fn prepare(operation: Operation, args: &[String], target: &Target) -> Result
             return Err(conflict(what, "give -o sum, min, max or avg".to_owned()));
         }
     }
-    let each = settings.gpus * settings.threads;
     if !per_node.is_multiple_of(each) {
         let what = format!("-t {} -g {}: processes of {each} GPUs do not fill {per_node} GPUs of a node", settings.threads, settings.gpus);
-        return Err(conflict(what, "give a -g that divides the GPUs of a node".to_owned()));
+        return Err(conflict(what, "give a -g that divides the GPUs of a node, or leave --ppn out".to_owned()));
     }
     let ranks = nodes * per_node;
     if settings.root >= ranks {

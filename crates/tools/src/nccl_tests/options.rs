@@ -10,7 +10,7 @@ use fabriscope_units::Remedy;
 
 use super::operation::Operation;
 
-const OPTIONS: &[Opt] = &[
+pub(crate) const OPTIONS: &[Opt] = &[
     opt('t', "nthreads", Takes::Value("count"), Usual, "threads of a process (default 1)"),
     opt('g', "ngpus", Takes::Value("count"), Usual, "GPUs of a thread, which starts their kernels one after the other (default 1)"),
     opt('b', "minbytes", Takes::Value("bytes"), Usual, "smallest size (default 32M)"),

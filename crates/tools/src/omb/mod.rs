@@ -26,6 +26,7 @@ use fabriscope_units::{Bytes, Span};
 
 pub use benchmark::{BENCHMARKS, Benchmark};
 pub use buffers::Buffers;
+pub(crate) use options::OPTIONS;
 pub use options::Settings;
 pub use report::{Sample, report};
 pub use sync::Sync;

@@ -17,7 +17,7 @@ use super::sync::Sync;
 use crate::offload::{OFFLOAD, OffloadOptions, WORKERS};
 use crate::osu::{self, Repeats};
 
-const OPTIONS: &[Opt] = &[
+pub(crate) const OPTIONS: &[Opt] = &[
     osu::message_size("smallest and largest message in bytes"),
     osu::iterations("measured iterations (default 100, 20 above 8192 bytes; the real tool's are 10000/1000 for latency)"),
     osu::warm_up("iterations before the measurement (default 10, 2 above 8192 bytes)"),

@@ -26,6 +26,7 @@ use fabriscope_node::{Main, Process, ProgramError, Record, Ties};
 
 pub use gpu::{Accelerator, Driver};
 pub use header::Address;
+pub(crate) use options::OPTIONS;
 pub use report::{Measured, Row, report};
 pub use settings::{AtomicType, CONNECTIONS, Length, Settings, Verbosity};
 pub use statistics::{BandwidthRow, LatencyDurationRow, LatencyRow, Stamps};

@@ -20,6 +20,7 @@ use fabriscope_tool::{Prepared, UsageError};
 use fabriscope_units::Remedy;
 
 pub use benchmark::{BENCHMARKS, Benchmark};
+pub(crate) use options::OPTIONS;
 
 use benchmark::Family;
 use options::Settings;

@@ -11,7 +11,7 @@ use fabriscope_tool::arguments::{self, Opt, Takes, opt};
 use super::benchmark::{Benchmark, Family};
 use crate::osu::{self, Repeats};
 
-const OPTIONS: &[Opt] = &[
+pub(crate) const OPTIONS: &[Opt] = &[
     osu::message_size("smallest and largest message in bytes"),
     osu::iterations("measured iterations (default 100, 20 above 8192 bytes; the tools' are more)"),
     osu::warm_up("iterations before the measurement (default 10, 2 above 8192 bytes)"),

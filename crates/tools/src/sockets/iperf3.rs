@@ -20,7 +20,7 @@ use fabriscope_units::{Bytes, Span, Time};
 use super::rendezvous::Rendezvous;
 use super::{seconds, units};
 
-const OPTIONS: &[Opt] = &[
+pub(super) const OPTIONS: &[Opt] = &[
     opt('t', "time", Takes::Value("seconds"), Usual, "how long to send, also in decimals (default 0.1; the real tool's is 10)"),
     opt('n', "bytes", Takes::Value("bytes"), Usual, "how much to send instead (suffix K, M or G)"),
     opt('l', "length", Takes::Value("bytes"), Usual, "length of each write and read (default 128K)"),

@@ -8,6 +8,7 @@ mod rendezvous;
 mod units;
 
 use fabriscope_platform::Target;
+use fabriscope_tool::arguments::Opt;
 use fabriscope_tool::{Measures, Operation, Prepared, SizeOption, Suite, Traits, UsageError};
 
 /// A program on sockets.
@@ -44,6 +45,13 @@ impl SocketTool {
     pub fn traits(self) -> Traits {
         let measures = if self == SocketTool::Iperf3 { Measures::Bandwidth } else { Measures::Rate };
         Traits { measures, sizes: SizeOption::Fixed, ..Traits::new(Suite::Sockets, Operation::Stream) }
+    }
+    /// Its options; of `netperf` those before `--`.
+    pub(crate) fn options(self) -> &'static [Opt] {
+        match self {
+            SocketTool::Iperf3 => iperf3::OPTIONS,
+            SocketTool::Netperf => netperf::GLOBAL,
+        }
     }
     /// Reads the command line and makes the programs.
     ///

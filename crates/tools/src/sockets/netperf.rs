@@ -18,7 +18,7 @@ use super::rendezvous::Rendezvous;
 use super::seconds;
 
 /// Before `--`.
-const GLOBAL: &[Opt] = &[
+pub(super) const GLOBAL: &[Opt] = &[
     opt('t', "test", Takes::Value("TCP_RR"), Usual, "the test (TCP_RR is the only one here; for throughput see iperf3)"),
     opt('l', "length", Takes::Value("seconds"), Usual, "how long, also in decimals; -N: N transactions (default 0.02; the tool's is 10)"),
     opt('H', "host", Takes::Value("host"), Harmless("the second node is the server"), "server"),

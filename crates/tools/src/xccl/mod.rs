@@ -64,7 +64,7 @@ pub static BENCHMARKS: &[Benchmark] = &[
     },
 ];
 
-const OPTIONS: &[Opt] = &[
+pub(crate) const OPTIONS: &[Opt] = &[
     osu::message_size("smallest and largest message in bytes"),
     osu::iterations(
         "measured iterations (default 10, 4 above 8192 bytes; the real tool's are 10000/1000 for latency, 100/20 for bandwidth)",

@@ -5,6 +5,7 @@ mod accumulate;
 mod columns;
 mod efa;
 mod hostile;
+mod imb;
 mod in_network;
 mod krylov;
 mod machine;

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use fabriscope_units::Time;
-use fabriscope_wire::{Psn, Syndrome};
+use fabriscope_wire::{NakCode, Psn, Syndrome};
 
 use crate::access::MemoryId;
 use crate::cc::Telemetry;
@@ -51,6 +51,13 @@ pub(crate) struct Ack {
     pub(crate) asked: Psn,
     /// It answers a packet whose payload was cut off.
     pub(crate) trimmed: bool,
+}
+
+impl Ack {
+    /// Whether it says that packets are missing.
+    pub(crate) fn is_of_gap(self) -> bool {
+        !self.trimmed && self.syndrome == Syndrome::Nak(NakCode::PsnSequenceError).encode()
+    }
 }
 
 /// A response with data, owed or being sent.

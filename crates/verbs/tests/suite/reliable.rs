@@ -123,6 +123,20 @@ fn a_lost_packet_is_asked_for_once_and_everything_after_it_sent_again() {
     assert_eq!(pair.ids(0), [(1, WcStatus::Success)]);
 }
 
+/// Packet 1 comes behind 2 and 3 and before the NAK for it has left: 2 and 3 were dropped, and somebody has to ask for them.
+#[test]
+fn a_gap_that_is_closed_before_it_is_told_leaves_the_next() {
+    let mut pair = Pair::rc();
+    pair.post(0, &SendWr::write(1, pair.sge(0, 0, 256 * 4), pair.remote(1, 0)).signaled()).unwrap();
+    pair.transmit(0, 100);
+    let late = pair.wires[1].remove(1).unwrap();
+    pair.wires[1].push_back(late);
+    while pair.receive(1).is_some() {}
+    assert!(pair.run(1000));
+    assert_eq!(pair.ids(0), [(1, WcStatus::Success)]);
+    assert_eq!((pair.retransmitted, pair.ends[0].nic.counts().ack_timeouts), (2, 0));
+}
+
 #[test]
 fn lost_responses_are_read_again_from_the_first_that_is_missing() {
     let mut pair = Pair::rc();

@@ -103,7 +103,7 @@ impl Walk {
             axes.push(Axis {
                 stride: Divisor::new(stride),
                 size: Divisor::new(dimension.size),
-                row: dimension.row,
+                row: dimension.wiring(),
                 ring: dimension.is_ring(),
                 cables: Divisor::new(dimension.cables),
                 port,

@@ -24,6 +24,7 @@ pub fn rates() -> Rates {
         pcie_unknown: (4, 16),
         pcie_latency: Span::from_ns(100),
         nvlink: vec![nvlink(70, 2, 6), nvlink(80, 3, 12), nvlink(90, 4, 18)],
+        xgmi: Vec::new(),
         sockets: vec![SocketRate { rate: Rate::from_gbps(200), ..SocketRate::default() }],
         socket_latency: Span::from_ns(60),
         local: Rate::from_gbps(40_000),

@@ -24,10 +24,10 @@ fn files_of_other_kinds() {
     says("hello\nworld\n", &["none of the formats", "lstopo --of xml"]);
     says("<?xml version=\"1.0\"?>\n<html><body/></html>", &["line 2", "<html>", "<topology>"]);
     says("<graphs version=\"1\"/>", &["line 1", "<graphs>"]);
-    says("<system version=\"2\"/>", &["line 1", "version 2", "only 1"]);
+    says("<system version=\"3\"/>", &["line 1", "version 3", "only 1 (NCCL) and 2 (RCCL)"]);
     says("<system/>", &["`version`"]);
-    says("<topology><object type=\"Machine\"/></topology>", &["version 1", "2.x and 3.0"]);
-    says("<topology version=\"4.0\"/>", &["version 4.0"]);
+    says("<topology><object type=\"Machine\"/></topology>", &["no processor"]);
+    says("<topology version=\"4.0\"/>", &["version 4.0", "1.x to 3.0"]);
     says("<system version=\"1\"></system>", &["no processor", "complete"]);
     says("<topology version=\"2.0\"><object type=\"Machine\"/></topology>", &["no processor"]);
 }

@@ -1,4 +1,4 @@
-use fabriscope_machine::import::read;
+use fabriscope_machine::import::{read, review};
 use fabriscope_machine::{LinkKind, Machine, PathClass, export};
 
 use super::{class, node, rates, text};
@@ -63,4 +63,44 @@ fn what_does_not_go_together_is_noted() {
     let file = read(odd, &rates()).unwrap();
     assert_eq!(file.notes.len(), 2, "{:?}", file.notes);
     assert!(file.notes[1].contains("line 3: SYS from GPU1 to NIC0 does not go with the other classes: PIX here"), "{:?}", file.notes);
+}
+
+#[test]
+fn blanks_for_tabs_as_a_terminal_has_them() {
+    // A label of seven characters fills its column: one blank is left before the next.
+    let copied = "\
+$ nvidia-smi topo -m
+        GPU0    GPU1    mlx5_10 mlx5_11 CPU Affinity    NUMA Affinity   GPU NUMA ID
+GPU0     X      NV12    PXB     NODE    0-15,32-47      0               N/A
+GPU1    NV12     X      SYS     SYS     16-31,48-63     1               N/A
+mlx5_10 PXB     SYS      X      NODE
+mlx5_11 NODE    SYS     NODE     X
+
+Legend:
+  X    = Self
+";
+    let tabs = "\tGPU0\tGPU1\tmlx5_10\tmlx5_11\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n\
+        GPU0\t X \tNV12\tPXB\tNODE\t0-15,32-47\t0\t\tN/A\nGPU1\tNV12\t X \tSYS\tSYS\t16-31,48-63\t1\t\tN/A\n\
+        mlx5_10\tPXB\tSYS\t X \tNODE\t\t\t\nmlx5_11\tNODE\tSYS\tNODE\t X \t\t\t\n";
+    let wanted = read(tabs, &rates()).unwrap();
+    assert_eq!(class(&wanted.machine, "gpu0", "mlx5_10"), PathClass::Pxb);
+    // One blank between all words, and a head at the margin, are the same as well.
+    let squeezed: String = copied.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ") + "\n").collect();
+    for text in [copied, &squeezed] {
+        assert_eq!(read(text, &rates()).unwrap().machine, wanted.machine, "{text}");
+    }
+    assert_eq!(review(&wanted.machine).processors, 64);
+}
+
+#[test]
+fn processors_of_several_domains_count_once() {
+    // In a virtual machine each GPU and its adapter are apart from the others, at the processors of one of two sockets.
+    let mut text = "\tGPU0\tGPU1\tGPU2\tGPU3\tCPU Affinity\tNUMA Affinity\n".to_owned();
+    for gpu in 0..4 {
+        let cells: Vec<&str> = (0..4).map(|other| if gpu == other { " X " } else { "SYS" }).collect();
+        let affinity = if gpu < 2 { "0-55,112-167\t0" } else { "56-111,168-223\t1" };
+        text += &format!("GPU{gpu}\t{}\t{affinity}\n", cells.join("\t"));
+    }
+    let machine = read(&text, &rates()).unwrap().machine;
+    assert_eq!((machine.gpus().len(), review(&machine).processors), (4, 224));
 }

@@ -9,7 +9,7 @@ mod strict;
 
 use std::path::{Path, PathBuf};
 
-use fabriscope_machine::import::{ImportError, NodeFile, NvLinkRate, PcieRate, Rates, SocketRate, read};
+use fabriscope_machine::import::{ImportError, NodeFile, NvLinkRate, PcieRate, Rates, SocketRate, XgmiRate, read};
 use fabriscope_machine::{Framing, Machine, PathClass};
 use fabriscope_units::{Rate, Span};
 
@@ -30,6 +30,11 @@ fn rates() -> Rates {
         data: Rate::from_gbps(data * 8),
         latency: Span::from_ns(300),
     };
+    let xgmi = |architecture: &str, gigabytes: u64| XgmiRate {
+        architectures: vec![architecture.to_owned()],
+        data: Rate::from_gbps(gigabytes * 8),
+        latency: Span::from_ns(250),
+    };
     let intel = |from, to, gigabytes: u64| SocketRate {
         architecture: "x86_64".to_owned(),
         vendor: "GenuineIntel".to_owned(),
@@ -42,6 +47,7 @@ fn rates() -> Rates {
         pcie_unknown: (3, 16),
         pcie_latency: Span::from_ns(100),
         nvlink: vec![nvlink(60, 1, 4, 20, 18), nvlink(70, 2, 6, 25, 20), nvlink(80, 3, 12, 25, 21), nvlink(90, 4, 18, 25, 22)],
+        xgmi: vec![xgmi("gfx908", 40), xgmi("gfx90a", 38), xgmi("gfx942", 52)],
         sockets: vec![
             intel(143, 206, 22),
             intel(85, 142, 10),

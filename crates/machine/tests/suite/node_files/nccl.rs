@@ -1,12 +1,12 @@
 use fabriscope_machine::export::Unknown;
-use fabriscope_machine::import::read;
-use fabriscope_machine::{Access, CpuSet, LinkKind, Machine, PathClass, Purpose, VertexKind, export};
+use fabriscope_machine::import::{Format, read, review};
+use fabriscope_machine::{Access, CpuSet, LinkKind, Machine, PathClass, Purpose, VertexId, VertexKind, export};
 use fabriscope_units::Rate;
 use fabriscope_units::Remedy;
 
 use super::{class, node, rates, strict, text};
 
-const FILES: [&str; 3] = ["hgx-h100.nccl.xml", "grace-hopper-x4.nccl.xml", "corners.nccl.xml"];
+const FILES: [&str; 4] = ["hgx-h100.nccl.xml", "grace-hopper-x4.nccl.xml", "corners.nccl.xml", "mi250x-x2.rccl.xml"];
 
 fn able(ability: u32) -> Unknown {
     Unknown { ability: Some(ability), port: Some(Rate::from_gbps(200)) }
@@ -94,6 +94,93 @@ fn rare_elements() {
     assert_eq!(link(machine, "numa8", "gpu1"), (LinkKind::HostNvLink { generation: 2, links: 3 }, Rate::from_gbps(3 * 20 * 8)));
     assert!(file.notes.iter().any(|note| note.contains("`Unknown` is not known")), "{:?}", file.notes);
     assert_eq!(machine.of(|kind| kind == VertexKind::ScaleUpSwitch).count(), 0);
+}
+
+#[test]
+fn gpus_of_amd_and_their_links() {
+    let file = node("mi250x-x2.rccl.xml");
+    let machine = &file.machine;
+    assert_eq!((file.format, file.notes.len()), (Format::Rccl, 0), "{:?}", file.notes);
+    assert_eq!((machine.gpus().len(), machine.nics().len(), machine.numas().len()), (4, 2, 2));
+    // Four links within a card, one between two cards: 38 GB/s each, as the tests have it for gfx90a.
+    assert_eq!(link(machine, "gpu0", "gpu1"), (LinkKind::Xgmi { links: 4 }, Rate::from_gbps(4 * 38 * 8)));
+    assert_eq!(link(machine, "gpu0", "gpu2"), (LinkKind::Xgmi { links: 1 }, Rate::from_gbps(38 * 8)));
+    assert_eq!(review(machine).gpu_links, 4 + 4 + 1 + 1);
+    // No link joins 0 and 3: traffic between them passes a GPU between.
+    assert_eq!((class(machine, "gpu0", "gpu1"), class(machine, "gpu0", "gpu3")), (PathClass::Nvl, PathClass::Nvb));
+    assert_eq!((class(machine, "gpu2", "cxi1"), class(machine, "gpu2", "cxi0")), (PathClass::Phb, PathClass::Sys));
+    let gpu = machine.vertex(machine.find("gpu2").unwrap());
+    // `sm` of RCCL is no compute capability.
+    assert_eq!((gpu.title.as_str(), gpu.identity.compute_capability, gpu.identity.said("gpu/sm")), ("gfx90a", None, Some("90")));
+    // Newer files name the architecture, and the class of accelerators without display is another.
+    let newer = text("mi250x-x2.rccl.xml").replace("gcn=\"910\"", "gcn=\"gfx942:sramecc+:xnack-\"").replace("0x038000", "0x120000");
+    let machine = read(&newer, &rates()).unwrap().machine;
+    assert_eq!(link(&machine, "gpu0", "gpu1"), (LinkKind::Xgmi { links: 4 }, Rate::from_gbps(4 * 52 * 8)));
+}
+
+#[test]
+fn templates_of_clouds() {
+    let file = node("template.nccl.xml");
+    let machine = &file.machine;
+    let names = |ids: Vec<VertexId>| ids.into_iter().map(|id| machine.vertex(id).name.clone()).collect::<Vec<_>>();
+    assert_eq!((names(machine.gpus()), names(machine.nics())), (gpus(3), ["nic0", "nic1", "nic2"].map(String::from).to_vec()));
+    assert_eq!(class(machine, "gpu0", "nic0"), PathClass::Pix);
+    assert_eq!((class(machine, "gpu0", "nic1"), class(machine, "gpu0", "nic2")), (PathClass::Phb, PathClass::Sys));
+    assert_eq!(link(machine, "gpu1", "switch1").0, LinkKind::Pcie { generation: 4, lanes: 16 });
+    assert!(file.notes[0].contains("3 GPUs and 3 adapters are known by their class alone"), "{:?}", file.notes);
+    assert!(file.notes[1].starts_with("1 devices have no class"), "{:?}", file.notes);
+    // A GPU that the file numbers keeps its number.
+    let gpu = "link_width=\"16\"><gpu dev=\"0\" sm=\"90\" rank=\"0\" gdr=\"1\"/></pci>";
+    let mixed = text("template.nccl.xml").replacen(
+        "0003:00:00.0\" class=\"0x030200\" link_speed=\"32.0 GT/s PCIe\" link_width=\"16\"/>",
+        &format!("0003:00:00.0\" class=\"0x030200\" link_speed=\"32.0 GT/s PCIe\" {gpu}"),
+        1,
+    );
+    let mixed = read(&mixed, &rates()).unwrap().machine;
+    assert_eq!(mixed.vertex(mixed.find("gpu0").unwrap()).bus, "0003:00:00.0");
+    assert_eq!(mixed.vertex(mixed.find("gpu1").unwrap()).bus, "0001:00:00.0");
+}
+
+fn gpus(count: u32) -> Vec<String> {
+    (0..count).map(|number| format!("gpu{number}")).collect()
+}
+
+#[test]
+fn switches_may_share_an_address() {
+    // A file of RCCL that people edited has two switches of one address, and an adapter with that of the switch above it.
+    let shared = text("template.nccl.xml").replace("ffff:ff:02.0", "ffff:ff:01.0").replace("0103:00:00.0", "ffff:ff:03.0");
+    let file = read(&shared, &rates()).unwrap();
+    assert_eq!((file.machine.gpus().len(), file.machine.nics().len()), (3, 3));
+    assert_eq!(class(&file.machine, "gpu0", "nic1"), PathClass::Phb);
+    assert_eq!(class(&file.machine, "gpu2", "nic2"), PathClass::Pix);
+    let notes: Vec<&String> = file.notes.iter().filter(|note| note.contains("taken as two devices")).collect();
+    assert_eq!((notes.len(), notes[0].as_str()), (2, "line 8: ffff:ff:01.0 stands in line 4 as well: taken as two devices"));
+}
+
+#[test]
+fn interfaces_off_the_bus_under_every_processor_are_one() {
+    // Each rank puts them under the processor that it sees first; the file of all ranks has them under each.
+    let nic = "<nic><net name=\"eth0\" dev=\"0\" speed=\"10000\" port=\"0\" guid=\"0x0\" maxconn=\"65536\" gdr=\"0\"/></nic>";
+    let cpu = |number: u32| {
+        let gpu = format!("<gpu dev=\"{number}\" sm=\"80\" rank=\"{number}\" gdr=\"1\"/>");
+        let pci = format!("<pci busid=\"000{number}:01:00.0\" class=\"0x030200\" link_speed=\"\" link_width=\"0\">{gpu}</pci>");
+        format!(
+            "<cpu numaid=\"{number}\" affinity=\"0000000f\" arch=\"x86_64\" vendor=\"AuthenticAMD\" familyid=\"25\" modelid=\"1\">{pci}{nic}</cpu>"
+        )
+    };
+    let text = format!("<system version=\"1\">{}{}{}</system>", cpu(0), cpu(1), cpu(2));
+    let machine = read(&text, &rates()).unwrap().machine;
+    assert_eq!((machine.gpus().len(), machine.nics().len()), (3, 1));
+    for gpu in gpus(3) {
+        assert_eq!(class(&machine, &gpu, "eth0"), PathClass::Phb);
+    }
+    // And under every processor it is written again.
+    let written = export::nccl(&machine, Unknown::default()).unwrap();
+    assert_eq!(sorted(strict::read(&written).unwrap()), sorted(strict::read(&text).unwrap()), "{written}");
+    // One that has a port more is the same one.
+    let more = text.replacen("</nic>", "<net name=\"eth1\" dev=\"1\" guid=\"0x0\"/></nic>", 1);
+    let machine = read(&more, &rates()).unwrap().machine;
+    assert_eq!(machine.vertex(machine.find("eth0").unwrap()).identity.ports.len(), 2);
 }
 
 #[test]

@@ -17,7 +17,7 @@ fn known(parent: &str) -> &'static [&'static str] {
         "system" => &["cpu"],
         "cpu" => &["pci", "nic"],
         "pci" => &["pci", "gpu", "nic", "pcilink"],
-        "gpu" => &["nvlink", "c2c"],
+        "gpu" => &["nvlink", "xgmi", "c2c"],
         "nic" => &["net"],
         _ => &[],
     }

@@ -112,16 +112,23 @@ fn take(qp: &mut Qp, port: &mut Port, packet: &Packet, side: &mut ExtHeaders, re
     match result {
         Ok(ended) => {
             let responder = &mut qp.responder;
-            responder.silence = Silence::Not;
+            // Packets behind this one were dropped: the NAK that has not left yet asks for them.
+            let owes_nak = responder.ack.is_some_and(|ack| ack.is_of_gap());
+            responder.silence = if owes_nak { Silence::Until } else { Silence::Not };
             responder.msn = (responder.msn + u32::from(ended)) & 0xff_ffff;
             received.ended |= ended;
             if operation == Operation::ReadRequest as u8 {
+                if owes_nak {
+                    nak(qp, port, Syndrome::Nak(NakCode::PsnSequenceError));
+                }
                 return; // it moved `expected` and is answered by its responses
             }
             let psn = responder.expected;
             responder.expected = psn.next();
             let answered = operation == Operation::CompareSwap as u8 || operation == Operation::FetchAdd as u8;
-            if !answered && packet.flags.contains(PacketFlags::ACK_REQ) {
+            if owes_nak {
+                nak(qp, port, Syndrome::Nak(NakCode::PsnSequenceError));
+            } else if !answered && packet.flags.contains(PacketFlags::ACK_REQ) {
                 responder.ack = Some(Ack { psn, syndrome: Syndrome::ACK.encode(), asked: psn, trimmed: false });
                 qp.want_responses(port);
             }
