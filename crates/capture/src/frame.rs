@@ -1,28 +1,41 @@
 //! From a packet of the model to the bytes on the wire.
 //!
-//! Packets of TCP are in `ip.rs`.
+//! Packets of TCP and of iWARP are in `ip.rs`, those of Ultra Ethernet in `uet.rs`.
 //!
 //! Source: InfiniBand volume 1, §5.2 (packet format), §9.2 to §9.4 (headers), annexes A16 and A17; IEEE 802.1Q clause 36.
 //! Modelled: LRH, GRH, Ethernet, IPv4, IPv6, UDP; BTH and all extended headers; payload and pad; ICRC and VCRC.
 //! Not modelled: the Ethernet FCS (captures leave it out); bits of the message sequence number above the 16th, and the
 //! payload where programs have no memory: both are zero.
 
-use fabriscope_engine::Seen;
+use fabriscope_engine::{Seen, Sighting};
 use fabriscope_verbs::{Ext, Packet, PacketFlags};
+use fabriscope_wire::ultra::ULTRA_ETHERNET_PORT;
 use fabriscope_wire::{
-    Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Ethernet, Grh, Ieth, ImmDt, Ipv4, LinkLayer, Lrh, NextHeader, Opcode, PriorityPause, Psn,
-    Reth, Syndrome, Transport, Udp, WireError, icrc, pad, vcrc,
+    Aeth, AtomicAckEth, AtomicEth, Bth, Delivery, Deth, Ethernet, Grh, Ieth, ImmDt, Ipv4, LinkLayer, Lrh, NextHeader, Opcode,
+    PriorityPause, Psn, Reth, Syndrome, Transport, Udp, WireError, icrc, pad, vcrc,
 };
 
 use crate::address::Address;
 use crate::ip::{self, TIME_TO_LIVE};
+use crate::uet;
 
 /// How the packets of a network are wrapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Framing {
     /// The layers below the transport.
     pub layer: LinkLayer,
+    /// The network is Slingshot, whose own layout is not published.
+    pub slingshot: bool,
 }
+
+/// What stands in a capture in the place of packets whose layout is not published.
+pub const STAND_IN_SRD: &str = "SRD (EFA) is in the form of RoCE version 2, with the transport 6 of the opcode that RoCE leaves to manufacturers: \
+its own layout is not published. Sizes are those of the form, not of SRD.";
+/// The same of Slingshot.
+pub const STAND_IN_SLINGSHOT: &str = "Slingshot is in the form of RoCE version 2: the layout of its own packets is not published.";
+/// The same of Ultra Ethernet on a link layer without UDP.
+pub const STAND_IN_ULTRA_ETHERNET: &str =
+    "Ultra Ethernet is in the form of a base transport header: this link layer has no UDP, by which it goes.";
 
 /// The most adapters of an InfiniBand subnet: unicast LIDs are 1 to 0xBFFF. Basis: standard, volume 1 §4.1.3.
 pub const LARGEST_SUBNET: u32 = 0xBFFF;
@@ -30,6 +43,42 @@ pub const LARGEST_SUBNET: u32 = 0xBFFF;
 const ICRC_BYTES: usize = 4;
 
 impl Framing {
+    /// The packets of a link layer.
+    #[must_use]
+    pub const fn of(layer: LinkLayer) -> Framing {
+        Framing { layer, slingshot: false }
+    }
+
+    /// Whether packets that are delivered so are written with the headers of Ultra Ethernet.
+    const fn is_uet(&self, delivery: Delivery) -> bool {
+        delivery.is_ultra_ethernet() && matches!(self.layer, LinkLayer::RoceV2Ipv4 | LinkLayer::RoceV2Ipv6)
+    }
+
+    /// What of a capture is not in its own form, in words.
+    #[must_use]
+    pub fn stand_ins(&self, sightings: &[Sighting]) -> Vec<&'static str> {
+        let delivery = |sighting: &Sighting| match &sighting.seen {
+            Seen::Packet { packet, ext, .. } if packet.opcode >> 5 == Transport::Rud as u8 => {
+                // Packets without a base transport header have tags of their own in the place of the opcode.
+                let foreign = ext.as_ref().is_some_and(|ext| ext.segment().is_some() || ext.frame().is_some());
+                (!foreign).then(|| ext.as_ref().map_or(Delivery::Rud, |ext| ext.delivery))
+            }
+            _ => None,
+        };
+        let has = |wanted: &dyn Fn(Delivery) -> bool| sightings.iter().filter_map(delivery).any(wanted);
+        let mut notes = Vec::new();
+        if self.slingshot {
+            notes.push(STAND_IN_SLINGSHOT);
+        }
+        if has(&|delivery| delivery == Delivery::Srd) {
+            notes.push(STAND_IN_SRD);
+        }
+        if has(&|delivery| delivery.is_ultra_ethernet() && !self.is_uet(delivery)) {
+            notes.push(STAND_IN_ULTRA_ETHERNET);
+        }
+        notes
+    }
+
     /// The bytes of what was seen; `sender` is the Ethernet address of the port that a pause frame comes from.
     ///
     /// # Errors
@@ -45,25 +94,37 @@ impl Framing {
     }
 
     fn packet(&self, source: Option<u32>, lane: u8, packet: &Packet, ext: &Ext) -> Result<Vec<u8>, WireError> {
-        if let Some(segment) = ext.segment() {
+        let segment = ext.segment().or_else(|| ext.frame().map(|frame| &frame.segment));
+        if let Some(segment) = segment {
             let (from, to) = (source.map_or(Address::UNKNOWN, Address::of), Address::of(packet.dest.0));
             let ecn = if packet.flags.contains(PacketFlags::ECN_CE) { Ipv4::CE } else { 0 };
-            let datagram = ip::datagram(&segment.header, segment.payload, (from, to), (packet.sl & 7) << 3, ecn);
+            let data = match ext.frame() {
+                Some(frame) => ip::iwarp(frame, packet.payload.into(), ext.data.as_deref())?,
+                None => vec![0; segment.payload as usize],
+            };
+            let datagram = ip::datagram(&segment.header, &data, (from, to), (packet.sl & 7) << 3, ecn);
             if self.layer.is_ethernet() {
                 return Ok([&ethernet_header(Ethernet::IPV4, from, to)[..], &datagram].concat());
             }
             return self.wrap(ip::over_infiniband(&datagram, partition(ext)), (from, to), lane, packet);
         }
-        let transport = transport(self.layer, packet, ext)?;
         let ends = (source.map_or(Address::UNKNOWN, Address::of), Address::of(packet.dest.0));
-        self.wrap(transport, ends, lane, packet)
+        let opcode = Opcode::decode(packet.opcode)?;
+        if opcode.transport() == Transport::Rud && self.is_uet(ext.delivery) {
+            let transport = uet::transport(source, opcode, packet, ext)?;
+            let mut frame = Vec::with_capacity(transport.len() + 64);
+            self.envelope(&mut frame, ends, (lane, ULTRA_ETHERNET_PORT), packet, transport.len());
+            frame.extend(transport);
+            return Ok(frame);
+        }
+        self.wrap(transport(self.layer, packet, ext)?, ends, lane, packet)
     }
 
     /// What goes around a packet from its BTH on.
     fn wrap(&self, transport: Vec<u8>, (from, to): (Address, Address), lane: u8, packet: &Packet) -> Result<Vec<u8>, WireError> {
         let length = transport.len() + ICRC_BYTES;
         let mut frame = Vec::with_capacity(length + 64);
-        let covered = self.envelope(&mut frame, (from, to), lane, packet, length);
+        let covered = self.envelope(&mut frame, (from, to), (lane, Udp::ROCE_V2), packet, length);
         frame.extend(transport);
         let crc = icrc(self.layer, &frame[covered..])?;
         frame.extend(crc.to_le_bytes());
@@ -74,8 +135,15 @@ impl Framing {
         Ok(frame)
     }
 
-    /// Everything before the BTH, of which `length` bytes follow with the ICRC; gives where the ICRC begins to count.
-    fn envelope(&self, frame: &mut Vec<u8>, (from, to): (Address, Address), lane: u8, packet: &Packet, length: usize) -> usize {
+    /// Everything before the transport, of which `length` bytes follow with the ICRC; gives where the ICRC begins to count.
+    fn envelope(
+        &self,
+        frame: &mut Vec<u8>,
+        (from, to): (Address, Address),
+        (lane, port): (u8, u16),
+        packet: &Packet,
+        length: usize,
+    ) -> usize {
         let ecn = if packet.flags.contains(PacketFlags::ECN_CE) { Ipv4::CE } else { Ipv4::ECT };
         // A class selector: the priority in the upper three bits.
         let dscp = (packet.sl & 7) << 3;
@@ -89,8 +157,7 @@ impl Framing {
             sgid: from.gid(),
             dgid: to.gid(),
         };
-        let udp =
-            Udp { source: FIRST_PORT | packet.entropy & !FIRST_PORT, destination: Udp::ROCE_V2, length: (Udp::BYTES + length) as u16 };
+        let udp = Udp { source: FIRST_PORT | packet.entropy & !FIRST_PORT, destination: port, length: (Udp::BYTES + length) as u16 };
         match self.layer {
             LinkLayer::InfiniBand | LinkLayer::InfiniBandGrh => {
                 let global = self.layer == LinkLayer::InfiniBandGrh;

@@ -2,18 +2,21 @@
 //!
 //! Source: RFC 9293 §3.1 (header, checksum over the pseudo header), RFC 791; RFC 4391 §6 (IP over InfiniBand: the EtherType and two
 //! reserved bytes behind the headers of a datagram).
-//! Modelled: both checksums, options of TCP as the connection has them.
-//! Not modelled: the bytes of the payload, which are zero; numbers of IPoIB's queue pairs, which a subnet manager hands out; the ECT
+//! Modelled: both checksums, options of TCP as the connection has them; the frames of iWARP (MPA, DDP, RDMAP) in the stream of their
+//! connection.
+//! Not modelled: the bytes of the payload of sockets, which are zero; the request and answer with which iWARP's connections open, and
+//! markers; numbers of IPoIB's queue pairs, which a subnet manager hands out; the ECT
 //! bits of what was not marked.
 
-use fabriscope_wire::{Bth, Deth, Ethernet, Ipv4, Opcode, Psn, Tcp, checksum, pad};
+use fabriscope_verbs::iwarp::{Control, Frame};
+use fabriscope_wire::{Bth, Deth, Ethernet, Ipv4, Mpa, Opcode, Psn, Tcp, WireError, checksum, pad};
 
 use crate::address::Address;
 
-/// The IP packet around a segment with `payload` bytes of data.
-pub(crate) fn datagram(tcp: &Tcp, payload: u32, (from, to): (Address, Address), dscp: u8, ecn: u8) -> Vec<u8> {
+/// The IP packet around a segment with this data.
+pub(crate) fn datagram(tcp: &Tcp, payload: &[u8], (from, to): (Address, Address), dscp: u8, ecn: u8) -> Vec<u8> {
     let mut segment = tcp.encode();
-    segment.resize(segment.len() + payload as usize, 0);
+    segment.extend_from_slice(payload);
     let mut covered = Vec::with_capacity(PSEUDO_HEADER + segment.len());
     covered.extend(from.ipv4());
     covered.extend(to.ipv4());
@@ -33,6 +36,20 @@ pub(crate) fn datagram(tcp: &Tcp, payload: u32, (from, to): (Address, Address), 
     let mut bytes = ip.encode().to_vec();
     bytes.extend(segment);
     bytes
+}
+
+/// The stream bytes of a segment of iWARP: one frame of MPA, or nothing.
+///
+/// # Errors
+/// A frame that is longer than its length field can say.
+pub(crate) fn iwarp(frame: &Frame, payload: usize, data: Option<&[u8]>) -> Result<Vec<u8>, WireError> {
+    let Some(ddp) = &frame.ddp else { return Ok(vec![0; frame.segment.payload as usize]) };
+    let body = match frame.control {
+        Control::Data => data.filter(|data| data.len() == payload).map_or_else(|| vec![0; payload], <[u8]>::to_vec),
+        Control::Read(request) => request.encode().to_vec(),
+        Control::Terminate(code) => code.encode().to_vec(),
+    };
+    Mpa::frame(&ddp.encode(), &body)
 }
 
 /// The same as the payload of an unreliable datagram, from the BTH to the pad.

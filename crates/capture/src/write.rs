@@ -2,7 +2,8 @@
 //!
 //! Source: IETF drafts ietf-opsawg-pcap and ietf-opsawg-pcapng; ERF records (type 21, InfiniBand) for native InfiniBand,
 //! which link type 247 would also name but which dissectors do not know.
-//! Modelled: time, original length, a snap length; in pcapng the name of the tap and the direction.
+//! Modelled: time, original length, a snap length; in pcapng the name of the tap and the direction, and a comment of the section that
+//! says which protocols are not in a form of their own.
 //! Not modelled: compression, name resolution, statistics.
 
 use std::io::{self, Write};
@@ -47,7 +48,7 @@ pub fn write<W: Write + ?Sized>(
     match format {
         Format::Pcap => pcap_header(writer, ethernet, snap)?,
         Format::PcapNg => {
-            section(writer)?;
+            section(writer, &framing.stand_ins(sightings))?;
             interfaces.iter().try_for_each(|one| interface(writer, ethernet, snap, one))?;
         }
     }
@@ -123,10 +124,13 @@ fn option(body: &mut Vec<u8>, code: u16, value: &[u8]) {
     body.resize(body.len().next_multiple_of(4), 0);
 }
 
-fn section<W: Write + ?Sized>(writer: &mut W) -> io::Result<()> {
+fn section<W: Write + ?Sized>(writer: &mut W, comments: &[&str]) -> io::Result<()> {
     let mut body = 0x1A2B_3C4D_u32.to_le_bytes().to_vec();
     body.extend([1, 0, 0, 0]);
     body.extend([0xFF; 8]); // length not told
+    for comment in comments {
+        option(&mut body, 1, comment.as_bytes()); // opt_comment
+    }
     option(&mut body, 4, b"fabriscope"); // shb_userappl
     option(&mut body, 0, &[]);
     block(writer, 0x0A0D_0D0A, &body)

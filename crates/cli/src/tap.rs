@@ -1,5 +1,6 @@
 //! `--pcap`: what to capture, and the file.
 
+use std::io::Write;
 use std::path::PathBuf;
 
 use fabriscope_engine::Sighting;
@@ -32,5 +33,9 @@ impl Pcap {
 
 /// Writes what passed the taps into their file.
 pub fn write(taps: &Taps, sightings: &[Sighting]) -> Result<(), Failure> {
-    write_with(taps.file(), |writer| taps.write(sightings, writer))
+    write_with(taps.file(), |writer| taps.write(sightings, writer))?;
+    // Standard output has no part in it; in a pcapng it is the comment of the section.
+    let notes: String = taps.notes(sightings).iter().map(|note| format!("# {}: {note}\n", taps.file().display())).collect();
+    drop(std::io::stderr().lock().write_all(notes.as_bytes()));
+    Ok(())
 }

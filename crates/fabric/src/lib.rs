@@ -44,6 +44,7 @@ mod divisor;
 pub mod export;
 pub mod graph;
 mod graph_distance;
+mod graph_levels;
 pub mod import;
 mod length;
 pub mod multicast;

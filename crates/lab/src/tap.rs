@@ -39,10 +39,11 @@ impl CaptureRequest {
     /// The taps on a cluster; `None` where nothing is captured.
     pub fn taps(&self, cluster: &Cluster) -> Result<Option<Taps>, LabError> {
         let Some(file) = &self.file else { return Ok(None) };
-        if cluster.parts.groups.iter().any(|group| group.node.nic.iwarp.is_some()) {
-            let help = "leave --pcap out, or capture on a cluster whose adapters speak RoCE or InfiniBand";
-            return Err(LabError::refused("packets of TCP, and so of iWARP, are not written to captures", help));
+        if cluster.parts.groups.iter().filter_map(|group| group.node.nic.iwarp.as_ref()).any(|iwarp| iwarp.markers.value) {
+            let help = "leave --pcap out, or say markers = false in [iwarp] of the adapter";
+            return Err(LabError::refused("frames of iWARP with markers are not written to captures", help));
         }
+        let slingshot = cluster.parts.groups.iter().any(|group| group.node.nic.interface == fabriscope_catalog::Interface::Cxi);
         let layer = cluster.parts.link_layer.wire();
         let endpoints = cluster.fabric.graph.endpoint_count();
         if !layer.is_ethernet() && endpoints > LARGEST_SUBNET {
@@ -53,7 +54,7 @@ impl CaptureRequest {
         let mut taps = Taps {
             file: file.clone(),
             format,
-            framing: Framing { layer },
+            framing: Framing { slingshot, ..Framing::of(layer) },
             // No frame is so long: all of it is kept.
             snap: self.snap.unwrap_or(u32::MAX),
             interfaces: Vec::new(),
@@ -77,6 +78,11 @@ impl Taps {
     /// The file that was named.
     pub fn file(&self) -> &Path {
         &self.file
+    }
+
+    /// What of the capture is not in its own form, in words.
+    pub fn notes(&self, sightings: &[Sighting]) -> Vec<&'static str> {
+        self.framing.stand_ins(sightings)
     }
 
     /// Writes what passed.

@@ -8,6 +8,8 @@
 //!
 //! [`Service`] is the one list of transport services, with what each promises.
 //!
+//! [`ultra`] has those of Ultra Ethernet, packet delivery and semantics.
+//!
 //! [`psm2`] has the headers of that protocol as far as adapters and library go by them.
 //!
 //! Codes such as MTU 5 or timeout 14 are spelled out here and nowhere else; everyone above holds
@@ -32,6 +34,7 @@ mod psn;
 mod service;
 mod syndrome;
 mod tcp;
+pub mod ultra;
 mod words;
 
 pub use aggregation::{Collective, Element, Reducer, Task};

@@ -61,6 +61,16 @@ pub enum Delivery {
     Rudi,
     /// Unreliable, unordered: one packet each.
     Uud,
+    /// Reliable, unordered, by an adapter of EFA (SRD): as RUD, without the headers of Ultra Ethernet.
+    Srd,
+}
+
+impl Delivery {
+    /// Whether packets that are delivered so have the headers of Ultra Ethernet.
+    #[must_use]
+    pub const fn is_ultra_ethernet(self) -> bool {
+        !matches!(self, Delivery::Srd)
+    }
 }
 
 /// In which order messages arrive.
@@ -220,6 +230,7 @@ impl Service {
             Service::UetRod => Delivery::Rod,
             Service::UetRudi => Delivery::Rudi,
             Service::UetUud => Delivery::Uud,
+            Service::Srd => Delivery::Srd,
             _ => Delivery::Rud,
         }
     }

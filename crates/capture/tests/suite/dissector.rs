@@ -37,14 +37,19 @@ impl Drop for File {
     }
 }
 
-/// Writes a capture and gives what tshark says, a line of fields for each packet.
+/// Writes a capture and gives what tshark says, a line of the usual fields for each packet.
 fn dissected(name: &str, framing: Framing, format: Format, sightings: &[Sighting]) -> Vec<Vec<String>> {
+    told(name, (framing, format), sightings, &FIELDS)
+}
+
+/// The same with other fields.
+pub(crate) fn told(name: &str, (framing, format): (Framing, Format), sightings: &[Sighting], fields: &[&str]) -> Vec<Vec<String>> {
     let file = File(std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id())));
     let mut bytes = Vec::new();
     let interface = Interface { name: "node 0".to_owned(), bits_per_s: 100_000_000_000 };
     write(&mut bytes, (format, framing, u32::MAX), &[interface], sightings, |_| (0, [6, 0, 0, 1, 0, 2])).unwrap();
     std::fs::write(&file.0, bytes).unwrap();
-    let fields = FIELDS.iter().flat_map(|field| ["-e", field]);
+    let fields = fields.iter().flat_map(|field| ["-e", field]);
     // Two guesses at the payload, RPC and Ethernet over InfiniBand, look at its first bytes without asking whether they are
     // there: shorter SENDs are "malformed" in captures of real adapters too.
     let options = [
@@ -100,13 +105,13 @@ fn compare(layer: LinkLayer, sightings: &[Sighting], lines: &[Vec<String>]) {
     }
 }
 
-fn sighting(number: usize, source: u32, packet: Packet, ext: Option<Ext>) -> Sighting {
+pub(crate) fn sighting(number: usize, source: u32, packet: Packet, ext: Option<Ext>) -> Sighting {
     let seen = Seen::Packet { source: Some(source), lane: 0, packet, ext: ext.map(Box::new) };
     Sighting { time: Time::ZERO + Span::from_ns(100) * number as u64, tap: Tap { link: 0, arrival: source != 0 }, seen }
 }
 
 /// Lets two NICs talk until nothing moves but by a timer, and notes every packet.
-fn talk(pair: &mut Pair, seen: &mut Vec<Sighting>) {
+pub(crate) fn talk(pair: &mut Pair, seen: &mut Vec<Sighting>) {
     let mut moved = true;
     while moved {
         moved = false;
@@ -207,7 +212,7 @@ fn two_nics_on_both_link_layers() {
     assert_eq!(Vec::from_iter(syndromes), [0, 1, 3], "an ACK, a receiver that is not ready and a NAK");
     for layer in [LinkLayer::InfiniBand, LinkLayer::RoceV2Ipv4] {
         for format in [Format::Pcap, Format::PcapNg] {
-            compare(layer, &seen, &dissected("nics", Framing { layer }, format, &seen));
+            compare(layer, &seen, &dissected("nics", Framing::of(layer), format, &seen));
         }
     }
 }
@@ -250,7 +255,7 @@ fn every_opcode_on_every_link_layer() {
                 seen.push(sighting(seen.len(), 0, packet, Some(ext)));
             }
         }
-        compare(layer, &seen, &dissected("opcodes", Framing { layer }, Format::Pcap, &seen));
+        compare(layer, &seen, &dissected("opcodes", Framing::of(layer), Format::Pcap, &seen));
     }
 }
 
@@ -273,10 +278,10 @@ fn segments_of_sockets() {
             let segment = Segment { header: *header, payload, ..Segment::default() };
             seen.push(sighting(seen.len(), 0, packet, Some(Ext { foreign: Foreign::Tcp(Box::new(segment)), ..Ext::default() })));
         }
-        for line in dissected("tcp", Framing { layer }, Format::Pcap, &seen) {
+        for line in dissected("tcp", Framing::of(layer), Format::Pcap, &seen) {
             assert_eq!((line[6].as_str(), line[7].as_str(), line[8].as_str()), ("", "1", "1"), "{layer:?}: {line:?}");
         }
-        let frame = Framing { layer }.frame(&seen[1].seen, [0; 6]).unwrap();
+        let frame = Framing::of(layer).frame(&seen[1].seen, [0; 6]).unwrap();
         let before = if layer.is_ethernet() { 14 } else { 8 + 12 + 8 + 4 };
         let (tcp, length) = Tcp::decode(&frame[before + 20..]).unwrap();
         assert_eq!((tcp, length), (headers[1], 32));
@@ -291,7 +296,7 @@ fn pause_frames() {
             Sighting { time: Time::ZERO, tap: Tap { link: 0, arrival: true }, seen }
         })
         .into();
-    let framing = Framing { layer: LinkLayer::RoceV2Ipv4 };
+    let framing = Framing::of(LinkLayer::RoceV2Ipv4);
     let lines = dissected("pause", framing, Format::Pcap, &seen);
     assert!(lines.len() == 2 && lines.iter().all(|line| line.get(6).is_none_or(String::is_empty)), "{lines:?}");
     let frame = framing.frame(&seen[0].seen, [6, 0, 0, 1, 0, 2]).unwrap();
@@ -315,7 +320,7 @@ fn the_known_packet() {
     let data: Box<[u8]> = (0..64).collect();
     let ext = Ext { remote_addr: 0x7F00_0000_1000, rkey: Rkey(0x0020_0C00), dma_length: 64, data: Some(data), ..Ext::default() };
     let seen = sighting(0, 0, packet, Some(ext)).seen;
-    let frame = Framing { layer: LinkLayer::RoceV2Ipv4 }.frame(&seen, [0; 6]).unwrap();
+    let frame = Framing::of(LinkLayer::RoceV2Ipv4).frame(&seen, [0; 6]).unwrap();
     let hex: String = frame.iter().map(|byte| format!("{byte:02x}")).collect();
     let expected = "02000000000202000000000108004502007c00004000401126 6d0a0000010a000002c12312b7006800000a00ffff000000128000006400007f000000100000200c0000000040"
         .replace(' ', "");
@@ -329,7 +334,7 @@ fn both_checksums_of_native_infiniband() {
     let packet = Packet { dest: Lid(1), dest_qp: 2, payload: 5, opcode: Opcode::RC_SEND_ONLY.as_u8(), ..Packet::default() };
     let frame = |lane| {
         let seen = Seen::Packet { source: Some(0), lane, packet, ext: None };
-        Framing { layer: LinkLayer::InfiniBand }.frame(&seen, [0; 6]).unwrap()
+        Framing::of(LinkLayer::InfiniBand).frame(&seen, [0; 6]).unwrap()
     };
     let (zero, one) = (frame(0), frame(1));
     let body = zero.len() - 2;

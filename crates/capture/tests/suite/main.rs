@@ -3,6 +3,7 @@
 
 mod dissector;
 mod reassembly;
+mod transports;
 
 #[path = "../../../verbs/tests/suite/offload/mod.rs"]
 mod offload;

@@ -62,7 +62,7 @@ fn exchange(lose: usize) -> Vec<Sighting> {
 fn capture(layer: LinkLayer, format: Format, snap: u32, sightings: &[Sighting]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let interface = Interface { name: "node 0".to_owned(), bits_per_s: 100_000_000_000 };
-    write(&mut bytes, (format, Framing { layer }, snap), &[interface], sightings, |_| (0, [0; 6])).unwrap();
+    write(&mut bytes, (format, Framing::of(layer), snap), &[interface], sightings, |_| (0, [0; 6])).unwrap();
     bytes
 }
 

@@ -89,7 +89,8 @@ fn hardware(found: &Findings<'_>, line: &mut impl FnMut(&str, &str)) {
 
 /// The first hosts that can be nodes, as a list.
 fn some(found: &Findings<'_>) -> String {
-    let fits = found.hosts.iter().filter(|host| !host.unnamed && host.ports.len() as u32 == found.nics);
+    let usual = fabriscope_fabric::import::Host::usual_first(&found.hosts).into_iter().map(|number| &found.hosts[number]);
+    let fits = usual.filter(|host| !host.unnamed && host.ports.len() as u32 == found.nics);
     fabriscope_fabric::export::fold(fits.take(4).map(|host| host.name.as_str()))
 }
 

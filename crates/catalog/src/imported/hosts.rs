@@ -3,6 +3,8 @@
 //! A node with *n* adapters is a host with at least *n* ports in the fabric: its first *n*, as people sort names. A group takes
 //! the hosts that it names, in that order; else those that have exactly *n*, then those that have more. Adapters that were never
 //! told their host are no host. Where all nodes have one adapter and no host is named, each adapter is a node of its own.
+//! Where not all hosts are asked for, those come first whose names are like those of most: service hosts come last, wherever
+//! their names stand ([`Host::usual_first`]).
 
 use fabriscope_fabric::import::{Host, Plug};
 use fabriscope_fabric::topology::Imported;
@@ -19,8 +21,9 @@ use crate::suggest::nearest;
 pub(super) fn choose(imported: &Imported, groups: &[Written<'_>], nics: &[u32]) -> Result<(Vec<Chosen>, Vec<Plug>), Problem> {
     let hosts = imported.subnet().map(fabriscope_fabric::import::Subnet::hosts).unwrap_or_default();
     if nics.iter().all(|nics| *nics == 1) && groups.iter().all(|group| group.hosts.is_none()) {
-        return Ok((each_adapter(imported, &hosts, groups)?, Vec::new()));
+        return each_adapter(imported, &hosts, groups);
     }
+    let usual = Host::usual_first(&hosts);
     let mut taken = vec![false; hosts.len()];
     let mut numbers: Vec<Vec<usize>> = Vec::new();
     for (group, nics) in groups.iter().zip(nics) {
@@ -31,7 +34,7 @@ pub(super) fn choose(imported: &Imported, groups: &[Written<'_>], nics: &[u32]) 
     let mut first = Vec::new();
     for ((group, nics), mut numbers) in groups.iter().zip(nics).zip(numbers) {
         if group.hosts.is_none() {
-            numbers = of_size(&hosts, *nics, group.nodes, &mut taken);
+            numbers = of_size((&hosts, &usual), *nics, group.nodes, &mut taken);
         }
         let wanted = group.nodes.unwrap_or(numbers.len() as u32);
         if wanted as usize > numbers.len() || wanted == 0 {
@@ -45,21 +48,26 @@ pub(super) fn choose(imported: &Imported, groups: &[Written<'_>], nics: &[u32]) 
 }
 
 /// Nodes with one adapter each: every endpoint, named after its host, and after its adapter where the host has several.
-fn each_adapter(imported: &Imported, hosts: &[Host], groups: &[Written<'_>]) -> Result<Vec<Chosen>, Problem> {
-    let Some(subnet) = imported.subnet() else { return Ok(Vec::new()) };
+fn each_adapter(imported: &Imported, hosts: &[Host], groups: &[Written<'_>]) -> Result<(Vec<Chosen>, Vec<Plug>), Problem> {
+    let Some(subnet) = imported.subnet() else { return Ok((Vec::new(), Vec::new())) };
     let name = |(host, plug): (&Host, &Plug)| match host.ports.len() {
         1 => host.name.clone(),
         _ => subnet.device(*plug).name().to_owned(),
     };
-    let mut names = hosts.iter().flat_map(|host| host.ports.iter().map(move |plug| (host, plug))).map(name);
     let all = hosts.iter().fold(0, |sum, host| sum + host.ports.len() as u32);
+    let asked = groups.iter().try_fold(0u32, |sum, group| Some(sum.saturating_add(group.nodes?)));
+    // Where all are asked for there is nothing to choose.
+    let order = if asked == Some(all) { (0..hosts.len()).collect() } else { Host::usual_first(hosts) };
+    let ports = || order.iter().flat_map(|&number| hosts[number].ports.iter().map(move |plug| (&hosts[number], plug)));
+    let mut names = ports().map(name);
     let one = groups.len() == 1;
     let chosen = groups.iter().map(|group| match group.nodes {
         Some(nodes) => Ok(Chosen { nodes, hosts: names.by_ref().take(nodes as usize).collect() }),
         None if one => Ok(Chosen { nodes: all, hosts: names.by_ref().collect() }),
         None => Err(group.told(Problem::at(&[], "the key `nodes` is missing", "add `nodes`, or `hosts` with their names"))),
     });
-    chosen.collect()
+    let chosen = chosen.collect::<Result<Vec<Chosen>, Problem>>()?;
+    Ok((chosen, ports().map(|(_, plug)| *plug).collect()))
 }
 
 /// The hosts in a list.
@@ -94,10 +102,10 @@ fn listed(list: &str) -> Result<Vec<String>, Problem> {
 }
 
 /// The hosts with that many adapters; those with more where `nodes` are not found otherwise.
-fn of_size(hosts: &[Host], nics: u32, nodes: Option<u32>, taken: &mut [bool]) -> Vec<usize> {
+fn of_size((hosts, usual): (&[Host], &[usize]), nics: u32, nodes: Option<u32>, taken: &mut [bool]) -> Vec<usize> {
     let free = |more: bool| {
         let fits = move |host: &Host| if more { host.ports.len() > nics as usize } else { host.ports.len() == nics as usize };
-        hosts.iter().enumerate().filter(move |(_, host)| !host.unnamed && fits(host)).map(|(number, _)| number)
+        usual.iter().copied().filter(move |&number| !hosts[number].unnamed && fits(&hosts[number]))
     };
     let mut numbers: Vec<usize> = free(false).filter(|number| !taken[*number]).collect();
     if nodes.map_or(numbers.is_empty(), |nodes| (nodes as usize) > numbers.len()) {

@@ -1,5 +1,6 @@
 //! `fabriscope export`: a fabric or a node in the formats of other tools.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use fabriscope_fabric::export::{self, Dialect};
@@ -101,6 +102,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     outcome.set("fabric", args.fabric.as_str()).data_table("cables", cables(&subnet));
     if let Some(format) = format {
         outcome.text(written(&subnet, format));
+        tell(&notes(&subnet, format));
     }
     args.as_data.write(&outcome, file, output)
 }
@@ -115,6 +117,22 @@ fn written(subnet: &Subnet, format: Format) -> String {
         Format::Graphml => export::graphml(subnet),
         Format::Dot => export::dot(subnet),
     }
+}
+
+/// What the file says otherwise than the fabric is, or leaves out.
+fn notes(subnet: &Subnet, format: Format) -> Vec<String> {
+    match format {
+        Format::Ibnetdiscover => export::ibnetdiscover_notes(subnet, Dialect::Ibnetdiscover),
+        Format::Ibsim => export::ibnetdiscover_notes(subnet, Dialect::Ibsim),
+        Format::Conf | Format::Yaml => export::slurm_notes(subnet),
+        Format::Graphml | Format::Dot => Vec::new(),
+    }
+}
+
+/// Says so on standard error: standard output has no part in it.
+fn tell(notes: &[String]) {
+    let text: String = notes.iter().map(|note| format!("# note: {note}\n")).collect();
+    drop(std::io::stderr().lock().write_all(text.as_bytes()));
 }
 
 /// The cables of a fabric, for spreadsheets and programs.

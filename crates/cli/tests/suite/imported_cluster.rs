@@ -170,3 +170,19 @@ fn import_has_every_format() {
     prints(&["import", "fabrics/small.ibnetdiscover", "-o", file.to_str().unwrap()], here);
     assert_eq!(serde_json::from_str::<serde_json::Value>(&std::fs::read_to_string(file).unwrap()).unwrap(), json);
 }
+
+/// Service hosts whose names come first: a cluster takes the hosts that are named like most.
+#[test]
+fn service_hosts_that_sort_first_are_not_the_first_nodes() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let hosts: String = (1..=6).map(|host| format!("node{host} leaf{} 400Gbps\n", host % 2)).collect();
+    std::fs::write(here.join("mine.edges"), format!("admin01 leaf0 400Gbps\nbackup01 leaf1 400Gbps\n{hosts}leaf0 leaf1 400Gbps\n"))
+        .unwrap();
+    let (status, _, told) = fabriscope(&["import", "mine.edges", "-o", "mine.toml"], here);
+    assert_eq!(status, Some(0), "{told}");
+    assert!(told.contains("mine.toml: 8 nodes") && told.contains("--hosts 'node[1-2]'"), "{told}");
+    let bench = ["bench", "--json", "osu_latency", "--on", "mine.toml", "--hosts", "node[1-2]", "--", "-m", "8:8", "-i", "2", "-x", "1"];
+    let outcome = serde_json::from_str::<serde_json::Value>(&prints(&bench, here)).unwrap();
+    assert_eq!(outcome["hosts"], serde_json::json!(["node1", "node2"]));
+}

@@ -1,11 +1,10 @@
 //! The level of each switch: 1 where endpoints are plugged in, one more for each trunk between there and here.
 //!
-//! Switches of an imported fabric whose names are alike but for numbers have one level: a leaf without hosts is a leaf.
+//! Those of an imported fabric come from its file where it states them, else from its graph: a leaf without hosts is a leaf.
 
 use std::collections::VecDeque;
 
 use crate::graph::{Node, SwitchId};
-use crate::import::level_by_name;
 use crate::topology::{Coordinates, Fabric};
 
 /// By switch its level: that of the tree, else one more than the trunks to the nearest switch with endpoints.
@@ -16,6 +15,9 @@ pub fn levels(fabric: &Fabric) -> Vec<u32> {
     let graph = &fabric.graph;
     if let Coordinates::Tree(tree) = &fabric.coordinates {
         return graph.switches().map(|switch| tree.place(switch).level).collect();
+    }
+    if let Coordinates::Irregular(irregular) = &fabric.coordinates {
+        return above_all(&irregular.levels);
     }
     let mut levels = vec![None; graph.switch_count() as usize];
     let mut front: VecDeque<SwitchId> = VecDeque::new();
@@ -37,9 +39,11 @@ pub fn levels(fabric: &Fabric) -> Vec<u32> {
             }
         }
     }
-    if let Coordinates::Irregular(irregular) = &fabric.coordinates {
-        level_by_name(&mut levels, (0..).zip(irregular.switches.iter().map(String::as_str)));
-    }
+    above_all(&levels)
+}
+
+/// The levels, with those that are not known above all others.
+fn above_all(levels: &[Option<u32>]) -> Vec<u32> {
     let beyond = levels.iter().flatten().max().map_or(1, |&most| most + 1);
-    levels.into_iter().map(|level| level.unwrap_or(beyond)).collect()
+    levels.iter().map(|level| level.unwrap_or(beyond)).collect()
 }

@@ -12,7 +12,7 @@ pub fn dot(subnet: &Subnet) -> String {
 /// The same with the load of each cable as an attribute, where it is known.
 pub fn dot_with_loads(subnet: &Subnet, loads: &[Option<f64>]) -> String {
     let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
-    let (levels, names) = (subnet.levels(), super::names::distinct(subnet));
+    let (levels, names) = (subnet.levels(), subnet.distinct_names());
     let mut text = String::from("graph fabric {\n");
     for (index, device) in subnet.devices.iter().enumerate() {
         let role = match (device.kind, levels[index]) {
@@ -29,7 +29,8 @@ pub fn dot_with_loads(subnet: &Subnet, loads: &[Option<f64>]) -> String {
         let [a, b] = cable.ends.map(|end| format!("{}:\"p{}\"", quoted(&names[end.device as usize]), end.port));
         let speed = match (cable.speed, cable.rate) {
             (Some(speed), _) => Some(format!("speed=\"{speed}\"")),
-            (None, Some(rate)) => Some(format!("speed=\"{}Mbps\"", rate.as_bps() / 1_000_000)),
+            (None, Some(rate)) if rate.as_bps() % 1_000_000 == 0 => Some(format!("speed=\"{}Mbps\"", rate.as_bps() / 1_000_000)),
+            (None, Some(rate)) => Some(format!("speed=\"{}bps\"", rate.as_bps())),
             (None, None) => None,
         };
         let load = loads.get(index).copied().flatten().map(|load| format!("load=\"{load:.4}\""));

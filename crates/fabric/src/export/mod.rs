@@ -15,9 +15,9 @@ mod subnet;
 pub use dot::{dot, dot_with_loads};
 pub use graphml::{graphml, graphml_with_loads};
 pub use hostlist::fold;
-pub use ibnetdiscover::{Dialect, ibnetdiscover};
+pub use ibnetdiscover::{Dialect, ibnetdiscover, ibnetdiscover_notes};
 pub use lfts::{lfts, service_levels};
-pub use slurm::{slurm_conf, slurm_yaml};
+pub use slurm::{slurm_conf, slurm_notes, slurm_yaml};
 pub use subnet::subnet;
 
 #[cfg(doc)]

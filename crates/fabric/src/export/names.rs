@@ -1,21 +1,10 @@
-//! Names and numbers by which other tools tell the devices of a subnet apart.
+//! Numbers by which other tools tell the devices of a subnet apart.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::subnet::{FIRST_ADAPTER, FIRST_SWITCH};
 use crate::import::{Kind, Subnet};
-
-/// What each device is called; where several have one name, such as the modules of a director switch, with their ids.
-pub(super) fn distinct(subnet: &Subnet) -> Vec<String> {
-    let mut uses: BTreeMap<&str, u32> = BTreeMap::new();
-    subnet.devices.iter().for_each(|device| *uses.entry(device.name()).or_default() += 1);
-    let name = |device: &crate::import::Device| match uses[device.name()] {
-        1 => device.name().to_owned(),
-        _ => format!("{} {}", device.name(), device.id),
-    };
-    subnet.devices.iter().map(name).collect()
-}
 
 /// The subnet with a GUID for each device that has none, and the ids that follow from them: formats without GUIDs were read.
 pub(super) fn identified(subnet: &Subnet) -> Cow<'_, Subnet> {

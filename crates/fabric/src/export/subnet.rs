@@ -28,7 +28,16 @@ pub fn subnet(fabric: &Fabric) -> Subnet {
             _ => FIRST_ADAPTER + u64::from(index - switches),
         };
         let letter = if kind == Kind::Switch { 'S' } else { 'H' };
-        Device { id: format!("{letter}-{guid:016x}"), guid: Some(guid), kind, description, ports, lid: lid(index + 1), line: 0 }
+        Device {
+            id: format!("{letter}-{guid:016x}"),
+            guid: Some(guid),
+            kind,
+            description,
+            ports,
+            lid: lid(index + 1),
+            system: None,
+            line: 0,
+        }
     };
     let nodes = graph.switches().map(Node::Switch).chain(graph.endpoints().map(Node::Endpoint));
     let devices = nodes.enumerate().map(|(index, node)| device((index as u32, node))).collect();

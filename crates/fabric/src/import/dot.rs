@@ -104,7 +104,7 @@ impl Plan {
             return known;
         }
         let (id, description) = (name.to_owned(), name.to_owned());
-        self.subnet.devices.push(Device { id, guid: None, kind: Kind::Switch, description, ports: 0, lid: None, line });
+        self.subnet.devices.push(Device { id, guid: None, kind: Kind::Switch, description, ports: 0, lid: None, system: None, line });
         self.ports.push(Vec::new());
         let number = self.subnet.devices.len() as u32 - 1;
         self.index.insert(name.to_owned(), number);

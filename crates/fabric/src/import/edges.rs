@@ -91,6 +91,7 @@ pub(super) fn read(text: &str) -> Result<Subnet, ImportError> {
                     description: name.to_owned(),
                     ports: 0,
                     lid: None,
+                    system: None,
                     line: line_number,
                 };
                 subnet.devices.push(device);

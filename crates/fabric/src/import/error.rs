@@ -180,6 +180,17 @@ pub enum Mistake {
         /// The switch above.
         switch: String,
     },
+    /// Nodes listed for a switch that are not those of the switches below it.
+    #[error("the nodes of `{switch}` are not those of the switches below it: `{node}` is {}", if *below { "below it and not listed" } else { "listed and not below it" })]
+    #[diagnostic(help("print all of the topology: `scontrol show topology` without a name, and without SLURM_TOPO_LEN"))]
+    NodesDiffer {
+        /// The switch.
+        switch: String,
+        /// The first node that is in one of the two lists alone.
+        node: String,
+        /// Whether it is one of a switch below.
+        below: bool,
+    },
     /// Switches above each other.
     #[error("switches are above each other in a cycle: {path}")]
     #[diagnostic(help("remove one of these lines"))]

@@ -20,7 +20,7 @@ const KEYS: [&str; 8] = ["vendid=", "devid=", "sysimgguid=", "switchguid=", "cag
 pub(super) fn read(text: &str) -> Result<Subnet, ImportError> {
     let mut subnet = Subnet::default();
     let mut ports = Vec::new();
-    let mut guid = None;
+    let (mut guid, mut system) = (None, None);
     let mut default = Masks::default();
     for (index, line) in text.lines().enumerate() {
         let number = index as u32 + 1;
@@ -30,7 +30,7 @@ pub(super) fn read(text: &str) -> Result<Subnet, ImportError> {
             continue;
         }
         if let Some(found) = header(line) {
-            subnet.devices.push(found.device(guid.take(), number).map_err(wrong)?);
+            subnet.devices.push(found.device((guid.take(), system.take()), number).map_err(wrong)?);
         } else if let Some(found) = port(line) {
             let device = subnet.devices.len().checked_sub(1).ok_or_else(|| wrong(Mistake::Homeless))?;
             if subnet.devices[device].lid.is_none() {
@@ -56,7 +56,8 @@ pub(super) fn read(text: &str) -> Result<Subnet, ImportError> {
                 "width" => default.width = value.trim().parse().ok(),
                 "speed" => default.speed = value.trim().parse().ok(),
                 "extspeed" => default.extended = value.trim().parse().ok(),
-                "vendid" | "devid" | "sysimgguid" => {}
+                "sysimgguid" => system = hex(value).filter(|guid| *guid != 0),
+                "vendid" | "devid" => {}
                 "module" => return Err(wrong(Mistake::Unsupported { word: key.to_owned() })),
                 _ => subnet.skip(number, line),
             }
@@ -119,7 +120,7 @@ fn quoted(text: &str) -> Option<(&str, &str)> {
 }
 
 impl Header<'_> {
-    fn device(&self, guid: Option<u64>, line: u32) -> Result<Device, Mistake> {
+    fn device(&self, (guid, system): (Option<u64>, Option<u64>), line: u32) -> Result<Device, Mistake> {
         let expected = "switches and adapters have 1 to 65534 ports";
         let ports = self.ports.parse().ok().filter(|&ports: &u16| ports > 0 && ports < u16::MAX);
         let ports = ports.ok_or_else(|| Mistake::Number { text: self.ports.to_owned(), what: "number of ports", expected })?;
@@ -132,6 +133,7 @@ impl Header<'_> {
             description: self.description.to_owned(),
             ports,
             lid: lid(self.rest),
+            system,
             line,
         })
     }

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Source: the readers of HPCC (`third.cc`) and SimAI, and their example files.
-//! Read: rates; parallel links, which HPCC itself makes one. Ports are numbered in the order of the lines.
+//! Read: rates; parallel links, which HPCC itself makes one. Ports are numbered in the order of the lines. What follows the last
+//! link of which the head speaks is passed over, as by the simulators: files of HPCC end with lines that explain them.
 //! Not read: delays (cables get those of the cluster), error rates, and the NVLink switches of SimAI with their links: a
 //! GPU does not forward from one network into the other, so they are a fabric of their own.
 
@@ -36,7 +37,15 @@ pub(super) fn read(text: &str) -> Result<Subnet, ImportError> {
     let head = Head::read(lines.next().ok_or(ImportError::Empty)?)?;
     let cut = || wrong(head.line, "the end of the file in the place of the numbers of the switches".to_owned(), "is it cut off?");
     let (listed, listed_line) = lines.next().ok_or_else(cut)?;
-    let kinds = head.kinds(listed, listed_line)?;
+    let mut listed = listed.to_owned();
+    let mut lines = lines.peekable();
+    // The simulators read number after number, on however many lines.
+    let more = |listed: &str| (listed.split_whitespace().count() as u64) < head.switches;
+    let whole = |line: &str| line.split_whitespace().all(|word| word.parse::<u32>().is_ok());
+    while let Some((line, _)) = lines.next_if(|(line, _)| more(&listed) && whole(line)) {
+        listed = format!("{listed} {line}");
+    }
+    let kinds = head.kinds(&listed, listed_line)?;
     let mut subnet = Subnet::default();
     let device = |(node, kind): (usize, &NodeKind)| match kind {
         NodeKind::Host => Some(subnet.add(Kind::Adapter, format!("host{node}"), head.line)),
@@ -46,6 +55,10 @@ pub(super) fn read(text: &str) -> Result<Subnet, ImportError> {
     let devices: Vec<Option<u32>> = kinds.iter().enumerate().map(device).collect();
     let (mut last, mut read, mut inner) = (listed_line, 0, 0);
     for (line, number) in lines {
+        if read == head.links {
+            subnet.skip(number, line);
+            continue;
+        }
         let (from, to, rate) = link(line, number, head.nodes)?;
         (last, read) = (number, read + 1);
         match (devices[from as usize], devices[to as usize]) {
@@ -56,6 +69,11 @@ pub(super) fn read(text: &str) -> Result<Subnet, ImportError> {
     if read != head.links {
         let what = format!("{read} links in the place of the {} that line {} promises", head.links, head.line);
         return Err(wrong(last, what, "is the file cut off?"));
+    }
+    if !subnet.unread.is_empty() {
+        subnet
+            .notes
+            .push(format!("what follows the {} links that line {} promises is not read, as by the simulators", head.links, head.line));
     }
     subnet.notes.push("delays and error rates of the file are not read; cables have those of the cluster".to_owned());
     if head.nvlink > 0 {

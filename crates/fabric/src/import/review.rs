@@ -1,6 +1,7 @@
 //! What an operator checks first in a subnet, and what looks wrong in it.
 //!
-//! Switches are sorted into classes by their level and the words of their name. What most members of a class have in
+//! Switches are sorted into classes by their level, which is that of the graph, and the words of their name. Switches whose words
+//! no other of their level has are a class together, where there are several of them. What most members of a class have in
 //! common is taken for what was planned; members that have less are findings, and so are the cables that are missing
 //! by that measure.
 
@@ -25,6 +26,15 @@ pub struct Class {
     pub uplinks: BTreeMap<u32, u32>,
 }
 
+/// A system of several switches, such as a director with its line and spine modules.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Chassis {
+    /// The name that its modules have in common, else the first of them.
+    pub name: String,
+    /// Its switches by level: level and switches.
+    pub switches: BTreeMap<u32, u32>,
+}
+
 /// Something that looks wrong, in words, with the places where.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Finding {
@@ -43,7 +53,9 @@ pub struct Review {
     pub levels: Vec<u32>,
     /// Classes of switches by level and name.
     pub classes: Vec<Class>,
-    /// Hosts: adapters with the same first word of their description.
+    /// Director chassis: systems of several switches.
+    pub chassis: Vec<Chassis>,
+    /// Hosts: adapters with the same first word of their description; adapters that no host has named are not counted.
     pub hosts: u32,
     /// Hosts by the number of their adapters.
     pub hosts_by_adapters: BTreeMap<u32, u32>,
@@ -76,7 +88,8 @@ pub struct Review {
 /// Reviews a subnet.
 pub fn review(subnet: &Subnet) -> Review {
     let levels: Vec<u32> = subnet.levels().into_iter().map(|level| level.unwrap_or(0)).collect();
-    let class_of = |device: u32| (levels[device as usize], words(subnet.devices[device as usize].name()));
+    let words = class_names(subnet, &levels);
+    let class_of = |device: u32| (levels[device as usize], words[device as usize].clone());
     let switch = |device: u32| subnet.devices[device as usize].kind == Kind::Switch;
     let adapter = |device: u32| subnet.devices[device as usize].kind == Kind::Adapter;
 
@@ -84,7 +97,7 @@ pub fn review(subnet: &Subnet) -> Review {
     let mut host_cables = vec![0u32; subnet.devices.len()];
     let mut pairs: BTreeMap<(u32, u32), u32> = BTreeMap::new();
     let mut between: BTreeMap<(u32, String, u32, String), u32> = BTreeMap::new();
-    let mut towards: BTreeMap<(u32, (u32, String)), u32> = BTreeMap::new();
+    let mut towards: Towards = BTreeMap::new();
     let mut speeds: BTreeMap<String, u32> = BTreeMap::new();
     let mut rails_below: BTreeMap<u32, BTreeMap<String, u32>> = BTreeMap::new();
     for cable in &subnet.cables {
@@ -131,7 +144,9 @@ pub fn review(subnet: &Subnet) -> Review {
     let mut hosts: BTreeMap<&str, u32> = BTreeMap::new();
     let mut rails: BTreeMap<String, u32> = BTreeMap::new();
     for (_, device) in subnet.of_kind(Kind::Adapter) {
-        *hosts.entry(device.host()).or_default() += 1;
+        if !device.is_unnamed() {
+            *hosts.entry(device.host()).or_default() += 1;
+        }
         *rails.entry(device.adapter().to_owned()).or_default() += 1;
     }
     let depth = subnet.of_kind(Kind::Switch).map(|(device, _)| levels[device as usize]).max().unwrap_or(0);
@@ -140,6 +155,7 @@ pub fn review(subnet: &Subnet) -> Review {
         switches: subnet.of_kind(Kind::Switch).count() as u32,
         levels: (1..=depth).map(at_level).collect(),
         classes: classes.iter().map(class).collect(),
+        chassis: subnet.chassis().iter().map(|modules| chassis(subnet, &levels, modules)).collect(),
         hosts: hosts.len() as u32,
         hosts_by_adapters: count(&mut hosts.values().copied()),
         adapters: subnet.of_kind(Kind::Adapter).count() as u32,
@@ -160,9 +176,40 @@ pub fn review(subnet: &Subnet) -> Review {
             "the format has no ports, no numbers of cables and no speeds: one cable is assumed for each switch or node below a switch";
         review.notes.insert(0, note.to_owned());
     }
-    review.findings = findings(subnet, &levels, &classes, &towards, &hosts);
+    review.findings = findings(subnet, &levels, &classes, (&towards, &host_cables), &hosts);
     review
 }
+
+/// By device the words of its name, by which switches of a level are told apart.
+fn class_names(subnet: &Subnet, levels: &[u32]) -> Vec<String> {
+    let mut names: Vec<String> = subnet.devices.iter().map(|device| words(device.name())).collect();
+    let mut members: BTreeMap<(u32, &str), Vec<u32>> = BTreeMap::new();
+    for (device, _) in subnet.of_kind(Kind::Switch) {
+        members.entry((levels[device as usize], &names[device as usize])).or_default().push(device);
+    }
+    let mut alone: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for ((level, _), members) in &members {
+        if let [one] = members[..] {
+            alone.entry(*level).or_default().push(one);
+        }
+    }
+    for devices in alone.into_values().filter(|devices| devices.len() > 2) {
+        devices.iter().for_each(|&device| VARIOUS.clone_into(&mut names[device as usize]));
+    }
+    names
+}
+
+/// What switches with names of their own are called together.
+const VARIOUS: &str = "(various)";
+
+fn chassis(subnet: &Subnet, levels: &[u32], modules: &[u32]) -> Chassis {
+    let mut switches = BTreeMap::new();
+    modules.iter().for_each(|&module| *switches.entry(levels[module as usize]).or_insert(0) += 1);
+    Chassis { name: modules.first().map_or(String::new(), |&first| subnet.devices[first as usize].name().to_owned()), switches }
+}
+
+/// Cables from each switch to each class above it.
+type Towards = BTreeMap<(u32, (u32, String)), u32>;
 
 /// The value that most have; among equals the largest.
 fn usual(values: impl Iterator<Item = u32>) -> Option<u32> {
@@ -172,7 +219,7 @@ fn usual(values: impl Iterator<Item = u32>) -> Option<u32> {
 }
 
 /// Cables that most switches of a class have and some do not.
-fn missing(subnet: &Subnet, classes: &BTreeMap<(u32, String), Vec<u32>>, towards: &BTreeMap<(u32, (u32, String)), u32>) -> Vec<Finding> {
+fn missing(subnet: &Subnet, classes: &BTreeMap<(u32, String), Vec<u32>>, towards: &Towards) -> Vec<Finding> {
     let name = |device: &u32| subnet.devices[*device as usize].name().to_owned();
     let mut findings = Vec::new();
     for (low, members) in classes {
@@ -218,10 +265,9 @@ fn findings(
     subnet: &Subnet,
     levels: &[u32],
     classes: &BTreeMap<(u32, String), Vec<u32>>,
-    towards: &BTreeMap<(u32, (u32, String)), u32>,
+    (towards, host_cables): (&Towards, &[u32]),
     hosts: &BTreeMap<&str, u32>,
 ) -> Vec<Finding> {
-    let distances = subnet.distances();
     let mut findings = missing(subnet, classes, towards);
     let mut add = |what: String, places: Vec<String>| findings.push(Finding::new(what, places));
     let name = |device: &u32| subnet.devices[*device as usize].name().to_owned();
@@ -270,11 +316,8 @@ fn findings(
             add(format!("{} hosts have fewer than {planned} adapters in the fabric", fewer.len()), places);
         }
     }
-    let nameless: Vec<String> = subnet
-        .of_kind(Kind::Adapter)
-        .filter(|(_, device)| device.description.contains("Mellanox Technologies"))
-        .map(|(_, device)| device.id.clone())
-        .collect();
+    let nameless: Vec<String> =
+        subnet.of_kind(Kind::Adapter).filter(|(_, device)| device.is_unnamed()).map(|(_, device)| device.id.clone()).collect();
     if !nameless.is_empty() {
         add(format!("{} adapters have no host's name in their description", nameless.len()), nameless);
     }
@@ -282,11 +325,11 @@ fn findings(
         .iter()
         .filter(|((level, _), _)| *level == 1)
         .flat_map(|(_, members)| members)
-        .filter(|member| distances[**member as usize] != Some(1))
+        .filter(|member| host_cables[**member as usize] == 0)
         .map(name)
         .collect();
     if !idle.is_empty() {
-        add(format!("{} leaf switches, by their names, have no host", idle.len()), idle);
+        add(format!("{} leaf switches have no host", idle.len()), idle);
     }
     let bare: Vec<String> =
         subnet.of_kind(Kind::Switch).filter(|(device, _)| levels[*device as usize] == 0).map(|(device, _)| name(&device)).collect();

@@ -1,6 +1,6 @@
 //! `topology.yaml` of Slurm: the tree that is the cluster's default, else the first tree.
 //!
-//! Source: topology.yaml(5) of Slurm 25.05.
+//! Source: topology.yaml(5) of Slurm 25.05. A switch may have nothing below it.
 //! Not read: topologies of the kinds block, flat, ring and torus3d (they name no switches), anchors and aliases.
 
 use saphyr_parser::{Event, Parser};

@@ -52,16 +52,17 @@ impl Speed {
     }
     /// From a data rate per lane in Gb/s × 100, as `opensm-subnet.lst` has it.
     pub(super) fn of_lane(lanes: u8, lane: u64) -> Option<Speed> {
-        // The list rounds: 2.5, 5, 10, 14, 25, 50 stand for the signalling rate of SDR to FDR and the data rate since.
+        // The list rounds: 2.5, 5, 10, 14, 25, 50 stand for the signalling rate of SDR to FDR and the data rate since; some
+        // tools write the signalling rate of these as well: 14.0625, 25.78125, 53.125, 106.25, 212.5.
         let name = match lane {
             250 => "SDR",
             500 => "DDR",
             1000 => "QDR",
-            1400 => "FDR",
-            2500 => "EDR",
-            5000 => "HDR",
-            10_000 => "NDR",
-            20_000 => "XDR",
+            1400 | 1406 => "FDR",
+            2500 | 2578 => "EDR",
+            5000 | 5312 => "HDR",
+            10_000 | 10_625 => "NDR",
+            20_000 | 21_250 => "XDR",
             _ => return None,
         };
         Some(Speed { lanes, name })
@@ -104,6 +105,8 @@ pub struct Device {
     pub ports: u16,
     /// Local identifier, where known: of the switch, or of the first port of an adapter.
     pub lid: Option<u16>,
+    /// The system image GUID, where the file has one: that of all modules of a director chassis.
+    pub system: Option<u64>,
     /// Where it is described, counted from 1.
     pub line: u32,
 }
@@ -119,14 +122,26 @@ impl Device {
             _ => text,
         }
     }
-    /// The host of an adapter: the first word of its description.
+    /// The host of an adapter: the first word of its description; its own id where that names no host.
     pub fn host(&self) -> &str {
+        if self.is_unnamed() { &self.id } else { self.first_word() }
+    }
+    /// The first word of what people call it.
+    pub(super) fn first_word(&self) -> &str {
         self.name().split_whitespace().next().unwrap_or(&self.id)
     }
-    /// Whether an adapter has the description that it left the factory with, `MT4129 ConnectX7   Mellanox Technologies`, and so
-    /// the name of no host.
+    /// Whether nobody told an adapter its host: it has the description that it left the factory with (`MT4129 ConnectX7
+    /// Mellanox Technologies`, or the number of the part alone), or that of a host that had no name when it was set.
     pub fn is_unnamed(&self) -> bool {
-        self.kind == Kind::Adapter && self.description.contains("Mellanox Technologies")
+        let is_part = |word: &str| word.strip_prefix("MT").is_some_and(|rest| rest.len() >= 4 && rest.bytes().all(|b| b.is_ascii_digit()));
+        let word = self.first_word();
+        let nobody = ["localhost", "localhost.localdomain", "(none)"].contains(&word) && !self.adapter().is_empty();
+        self.kind == Kind::Adapter && (self.description.contains("Mellanox Technologies") || is_part(word) || nobody)
+    }
+    /// The module of a director chassis that a switch is: `L16/U2` out of `MF0;name:MCS8500/L16/U2`.
+    pub fn module(&self) -> Option<&str> {
+        let (_, place) = self.description.trim().split_once(';')?.1.split_once(':')?.1.split_once('/')?;
+        (self.kind == Kind::Switch && place.contains('/')).then_some(place)
     }
     /// Which of its host's adapters it is: the rest of the description, such as `mlx5_0`.
     pub fn adapter(&self) -> &str {
@@ -189,6 +204,8 @@ pub struct Subnet {
     pub notes: Vec<String>,
     /// Ports of adapters that are the first endpoints, in this order; the others follow, sorted by name.
     pub first: Vec<Plug>,
+    /// The level of each switch by device, where the file itself says who is above whom; empty where it does not.
+    pub stated: Vec<Option<u32>>,
 }
 
 /// The most ports that can be numbered.
@@ -270,7 +287,7 @@ impl Subnet {
 
     /// Adds a device without cables, called by its name; its number.
     pub(super) fn add(&mut self, kind: Kind, name: String, line: u32) -> u32 {
-        self.devices.push(Device { id: name.clone(), guid: None, kind, description: name, ports: 0, lid: None, line });
+        self.devices.push(Device { id: name.clone(), guid: None, kind, description: name, ports: 0, lid: None, system: None, line });
         self.devices.len() as u32 - 1
     }
     /// Adds a cable between the next ports of two devices.
@@ -313,60 +330,6 @@ impl Subnet {
     /// Devices of a kind, with their indices.
     pub fn of_kind(&self, kind: Kind) -> impl Iterator<Item = (u32, &Device)> {
         self.devices.iter().enumerate().filter(move |(_, device)| device.kind == kind).map(|(index, device)| (index as u32, device))
-    }
-    /// How far each device is from the nearest host: adapters 0, leaf switches 1; `None` where no host is in reach.
-    pub fn distances(&self) -> Vec<Option<u32>> {
-        let mut neighbours = vec![Vec::new(); self.devices.len()];
-        for cable in &self.cables {
-            let [a, b] = cable.ends.map(|end| end.device);
-            neighbours[a as usize].push(b);
-            neighbours[b as usize].push(a);
-        }
-        let mut levels = vec![None; self.devices.len()];
-        let mut frontier: Vec<u32> = self.of_kind(Kind::Adapter).map(|(index, _)| index).collect();
-        frontier.iter().for_each(|&host| levels[host as usize] = Some(0));
-        let mut level = 0;
-        while !frontier.is_empty() {
-            level += 1;
-            let mut next = Vec::new();
-            for device in frontier {
-                for &far in &neighbours[device as usize] {
-                    if self.devices[far as usize].kind == Kind::Switch && levels[far as usize].is_none() {
-                        levels[far as usize] = Some(level);
-                        next.push(far);
-                    }
-                }
-            }
-            frontier = next;
-        }
-        levels
-    }
-}
-
-impl Subnet {
-    /// The level of each switch: the distance from the hosts that most switches with the same words in their name have,
-    /// so that a leaf without hosts is still a leaf. Adapters are at level 0; `None` where no host is in reach.
-    pub fn levels(&self) -> Vec<Option<u32>> {
-        let mut levels = self.distances();
-        level_by_name(&mut levels, self.of_kind(Kind::Switch).map(|(index, device)| (index, device.name())));
-        levels
-    }
-}
-
-/// Gives all switches whose names are alike but for numbers the level that most of them have.
-pub(crate) fn level_by_name<'a>(levels: &mut [Option<u32>], names: impl Iterator<Item = (u32, &'a str)>) {
-    let mut classes: BTreeMap<String, Vec<u32>> = BTreeMap::new();
-    for (index, name) in names {
-        classes.entry(words(name)).or_default().push(index);
-    }
-    for members in classes.values() {
-        let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
-        members.iter().filter_map(|&member| levels[member as usize]).for_each(|level| *counts.entry(level).or_default() += 1);
-        let usual = counts.iter().max_by_key(|(level, count)| (**count, std::cmp::Reverse(**level))).map(|(level, count)| (*level, *count));
-        // Names that say nothing of the level have no level in common.
-        if let Some((level, _)) = usual.filter(|(_, count)| 2 * *count >= members.len() as u32) {
-            members.iter().for_each(|&member| levels[member as usize] = Some(level));
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! `opensm-subnet.lst`, also written by ibdiagnet as `.lst`: one line for each direction of a cable.
 //!
-//! Source: the output of OpenSM 3.3. All numbers but the speed are hexadecimal.
+//! Source: the output of OpenSM 3.3 (`osm_dump.c`). All numbers but the speed are hexadecimal.
 //!
 //! ```text
 //! { CA Ports:01 SystemGUID:… NodeGUID:… PortGUID:… VenID:… DevID:… Rev:… {name} LID:000B PN:01 } { SW … } PHY=4x LOG=ACT SPD=25
@@ -21,6 +21,7 @@ struct CableEnd<'a> {
     kind: Kind,
     ports: u16,
     guid: u64,
+    system: Option<u64>,
     description: &'a str,
     lid: u16,
     port: u16,
@@ -58,6 +59,7 @@ pub(super) fn read(text: &str) -> Result<Subnet, ImportError> {
                     description,
                     ports: side.ports,
                     lid: Some(side.lid),
+                    system: side.system,
                     line: number,
                 });
                 subnet.devices.len() as u32 - 1
@@ -87,13 +89,22 @@ fn side(text: &str) -> Option<(CableEnd<'_>, &str)> {
     let mut words = tail.split_whitespace();
     let lid = u16::from_str_radix(words.next()?, 16).ok()?;
     let port = u16::from_str_radix(words.next()?.strip_prefix("PN:")?, 16).ok()?;
-    Some((CableEnd { kind, ports: number("Ports:")?.try_into().ok()?, guid: number("NodeGUID:")?, description, lid, port }, rest))
+    let (ports, guid) = (number("Ports:")?.try_into().ok()?, number("NodeGUID:")?);
+    let system = number("SystemGUID:").filter(|guid| *guid != 0);
+    Some((CableEnd { kind, ports, guid, system, description, lid, port }, rest))
 }
 
+/// `PHY=4x … SPD=25`: the speed of a lane in Gb/s, or the name of a generation (`FDR10`, which runs at another rate than QDR
+/// although both signal at 10 Gb/s), or `??`.
 fn speed(text: &str) -> Option<Speed> {
     let value = |key: &str| text.split_whitespace().find_map(|word| word.strip_prefix(key));
-    let lanes = value("PHY=")?.strip_suffix('x')?.parse().ok()?;
-    let (whole, part) = value("SPD=")?.split_once('.').unwrap_or((value("SPD=")?, "0"));
-    let tenths: u64 = part.chars().next()?.to_digit(10)?.into();
-    Speed::of_lane(lanes, whole.parse::<u64>().ok()?.checked_mul(100)?.checked_add(tenths * 10)?)
+    let (width, lane) = (value("PHY=")?, value("SPD=")?);
+    if let Some(named) = Speed::parse(&format!("{width}{lane}")) {
+        return Some(named);
+    }
+    let lanes = width.strip_suffix('x')?.parse().ok()?;
+    let (whole, part) = lane.split_once('.').unwrap_or((lane, "0"));
+    let hundredths: u64 = format!("{part:0<2}").get(..2)?.parse().ok()?;
+    let of_lane = whole.parse::<u64>().ok().and_then(|whole| whole.checked_mul(100)?.checked_add(hundredths));
+    of_lane.and_then(|lane| Speed::of_lane(lanes, lane))
 }

@@ -37,7 +37,8 @@ impl Subnet {
         }
         endpoints.sort_by_cached_key(|plug| {
             let device = self.device(*plug);
-            (natural(device.host()), natural(device.adapter()), device.id.clone(), plug.port)
+            // Adapters that no host has named stay beside each other.
+            (natural(device.first_word()), natural(device.adapter()), device.id.clone(), plug.port)
         });
         endpoints.dedup();
         if !self.first.is_empty() {
@@ -87,7 +88,8 @@ impl Subnet {
             let device = self.device(*plug);
             if device.ports > 1 { format!("{} port {}", device.name(), plug.port) } else { device.name().to_owned() }
         };
-        let switch_name = |&device: &u32| self.devices[device as usize].name().to_owned();
+        let distinct = self.distinct_switch_names();
+        let switch_name = |&device: &u32| distinct[device as usize].clone();
         if let Some((first, count)) = unreachable(&graph) {
             let name = |vertex| match graph.node(vertex) {
                 Node::Endpoint(endpoint) => endpoint_name(&wiring.endpoints[endpoint.index()]),
@@ -97,6 +99,9 @@ impl Subnet {
         }
         let endpoints = wiring.endpoints.iter().map(endpoint_name).collect();
         let mut irregular = Irregular::new(&graph, endpoints, wiring.switches.iter().map(switch_name).collect());
+        // The file knows more than the graph: who is above whom, and what is one chassis.
+        let levels = self.levels();
+        irregular.levels = wiring.switches.iter().map(|&device| levels[device as usize]).collect();
         irregular.managed = self.managed(&wiring, &number).map(Arc::new);
         let radix = graph.switches().map(|switch| u32::from(graph.port_count(switch))).max().unwrap_or(0);
         Ok(Fabric { graph, coordinates: Coordinates::Irregular(irregular), radix })

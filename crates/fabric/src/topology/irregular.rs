@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::Counts;
 use crate::graph::{Graph, Node, PortId, SwitchId};
+use crate::graph_levels::{self, Switches};
 use crate::routing::Tables;
 
 /// Names and tables of a fabric without coordinates.
@@ -15,6 +16,8 @@ pub struct Irregular {
     pub endpoints: Vec<String>,
     /// What switches are called, by number.
     pub switches: Vec<String>,
+    /// The level of each switch, by number: 1 for leaves; `None` where no endpoint is in reach.
+    pub levels: Vec<Option<u32>>,
     /// Cables, those of the endpoints included.
     pub cables: u32,
     /// Links on the longest of the shortest paths between two endpoints.
@@ -38,11 +41,12 @@ pub struct Managed {
 }
 
 impl Irregular {
-    /// The names of a graph's endpoints and switches; its diameter is measured.
+    /// The names of a graph's endpoints and switches; its levels and its diameter are measured.
     pub fn new(graph: &Graph, endpoints: Vec<String>, switches: Vec<String>) -> Irregular {
         Irregular {
             endpoints,
             switches,
+            levels: levels(graph),
             cables: graph.cable_count(),
             diameter: diameter(graph),
             tables: None,
@@ -65,6 +69,24 @@ impl Irregular {
         };
         names.get(index).cloned().unwrap_or_else(|| format!("{node:?}"))
     }
+}
+
+/// The level of each switch, from the cables alone.
+fn levels(graph: &Graph) -> Vec<Option<u32>> {
+    let mut hosts = vec![0; graph.switch_count() as usize];
+    let mut neighbours: Vec<Vec<u32>> = Vec::new();
+    for switch in graph.switches() {
+        let mut near = Vec::new();
+        for (_, link) in graph.outputs(switch) {
+            match graph.node(graph.link(link).to) {
+                Node::Switch(far) if far != switch => near.push(far.0),
+                Node::Switch(_) => {}
+                Node::Endpoint(_) => hosts[switch.index()] += 1,
+            }
+        }
+        neighbours.push(near);
+    }
+    graph_levels::levels(&Switches::new(neighbours, hosts))
 }
 
 /// Links on the longest of the shortest paths between two endpoints: a search from each switch that has endpoints, 64 at a

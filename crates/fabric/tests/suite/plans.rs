@@ -76,10 +76,12 @@ fn slurm_that_is_written_is_read_again() {
         let (conf, yaml) = (export::slurm_conf(&subnet), export::slurm_yaml(&subnet));
         let again = read(&conf).unwrap();
         assert!(again.structure_only && again.unread.is_empty());
-        assert_eq!(export::slurm_conf(&again), conf);
+        // Comments say what of the fabric is left out: the tree itself has lost nothing.
+        let lines = |text: &str| text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(lines(&export::slurm_conf(&again)), lines(&conf));
         let of_yaml = read(&yaml).unwrap();
-        assert_eq!(export::slurm_conf(&of_yaml), conf);
-        assert_eq!(export::slurm_yaml(&of_yaml), yaml);
+        assert_eq!(lines(&export::slurm_conf(&of_yaml)), lines(&conf));
+        assert_eq!(lines(&export::slurm_yaml(&of_yaml)), lines(&yaml));
         assert_eq!(review(&again).hosts, review(&subnet).hosts);
     }
 }
@@ -131,7 +133,6 @@ fn mistakes_in_slurm_conf() {
         ),
         ("SwitchName=a Switches=a\n", "line 1: switches are above each other in a cycle: a above a"),
         ("SwitchName=a Switches=b,b\nSwitchName=b Nodes=n\n", "line 1: `a` has one of its switches below it twice"),
-        ("SwitchName=a\n", "line 1: `a` with nothing below it"),
         ("SwitchName=a Nodes=x Switches=b\n", "line 1: `a` with switches and nodes below it"),
         ("SwitchName=a Nodes=x Nodes=y\n", "line 1: `Nodes` twice in one line"),
         ("SwitchName=a[1-2] Nodes=x\n", "line 1: `a[1-2]` as the name of a switch"),
@@ -191,7 +192,6 @@ fn mistakes_in_slurm_yaml() {
         ),
         (tree("      - switch: a\n        colour: red\n"), "line 5: the key `colour`, which is not known here"),
         (tree("      - switch: a\n        nodes: x\n        nodes: y\n"), "line 6: the key `nodes` twice"),
-        (tree("      - switch: a\n"), "line 4: `a` with nothing below it"),
         (tree("      - nodes: a\n"), "line 4: a switch without a name"),
         (tree("      - a\n"), "line 4: a text in the place of something else cannot be read; a switch: `switch: NAME`"),
         (tree("      - switch: [a\n"), "what is not YAML"),

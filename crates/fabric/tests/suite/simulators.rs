@@ -159,6 +159,21 @@ fn ns3() {
     assert!(subnet.notes.iter().any(|note| note.starts_with("2 NVLink switches and 4 links to them are left out")), "{:?}", subnet.notes);
 }
 
+/// Files of HPCC end with lines that explain those before; the simulator reads the links that the head promises and no more.
+#[test]
+fn ns3_with_lines_after_the_links() {
+    let tail = "\nFirst line: total node #, switch node #, link #\nSecond line: switch node IDs...\nsrc0 dst0 rate delay error_rate\n0 1 1Gbps 1ms 0\n";
+    let (plain, explained) = (read(HPCC).unwrap(), read(&format!("{HPCC}{tail}")).unwrap());
+    assert_eq!((&plain.devices, &plain.cables), (&explained.devices, &explained.cables));
+    assert_eq!(explained.unread.len(), 4);
+    assert_eq!(explained.notes[0], "what follows the 6 links that line 1 promises is not read, as by the simulators");
+    assert!(plain.unread.is_empty() && !plain.notes.contains(&explained.notes[0]));
+    // The numbers of the switches may stand on several lines, as the simulators read them.
+    let spread = read(&HPCC.replacen("3 4\n", "3\n4\n", 1)).unwrap();
+    let links = |subnet: &Subnet| subnet.cables.iter().map(|cable| (cable.ends, cable.rate)).collect::<Vec<_>>();
+    assert_eq!((spread.devices.len(), links(&spread)), (plain.devices.len(), links(&plain)));
+}
+
 #[test]
 fn mistakes_in_ns3() {
     for (file, said) in [

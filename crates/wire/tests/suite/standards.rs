@@ -153,7 +153,7 @@ fn promises_of_transports() {
         (Service::Uc, false, Order::Gaps, Delivery::Rud),
         (Service::Ud, false, Order::None, Delivery::Rud),
         (Service::Rd, true, Order::PerDestination, Delivery::Rud),
-        (Service::Srd, true, Order::None, Delivery::Rud),
+        (Service::Srd, true, Order::None, Delivery::Srd),
         (Service::Uet, true, Order::None, Delivery::Rud),
         (Service::UetRod, true, Order::PerDestination, Delivery::Rod),
         (Service::UetRudi, true, Order::None, Delivery::Rudi),

@@ -62,6 +62,10 @@ fn counts(review: &Review) -> Grid {
     for (index, switches) in review.levels.iter().enumerate() {
         row(&format!("  of level {}", index + 1), *switches);
     }
+    if !review.chassis.is_empty() {
+        row("director chassis", review.chassis.len() as u32);
+        row("  switches in them", review.chassis.iter().map(|chassis| chassis.switches.values().sum::<u32>()).sum());
+    }
     row("hosts", review.hosts);
     for (adapters, hosts) in &review.hosts_by_adapters {
         row(&format!("  with {adapters} adapter{}", if *adapters == 1 { "" } else { "s" }), *hosts);

@@ -100,7 +100,9 @@ pub fn join(subnet: &Subnet, nodes: &[NodeFile]) -> Joined {
     let mut by_host: BTreeMap<String, Vec<u32>> = BTreeMap::new();
     for (index, device) in &adapters {
         by_guid.extend(device.guid.map(|guid| (guid, *index)));
-        by_host.entry(short(device.host())).or_default().push(*index);
+        if !device.is_unnamed() {
+            by_host.entry(short(device.host())).or_default().push(*index);
+        }
     }
     let mut endpoints: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for (number, plug) in subnet.wiring().endpoints.iter().enumerate() {

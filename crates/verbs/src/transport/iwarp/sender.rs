@@ -188,7 +188,8 @@ impl Stream {
     }
 
     /// The packet of a segment.
-    fn packet(&mut self, segment: Segment, qp: &mut Qp, port: &Port, side: &mut ExtHeaders) -> Transmit {
+    fn packet(&mut self, mut segment: Segment, qp: &mut Qp, port: &Port, side: &mut ExtHeaders) -> Transmit {
+        (segment.header.source, segment.header.destination) = (tcp_port(qp.num.0), tcp_port(qp.dest_qp));
         let position = self.messages.partition_point(|message| message.posted_end() <= segment.offset);
         let message = self.messages.get(position).filter(|_| segment.payload > 0);
         let ip = IP + segment.header.header_bytes() + segment.payload;
@@ -252,3 +253,8 @@ fn bytes(message: &Message, number: u32, data: u32, port: &Port) -> Option<Box<[
 
 /// The header of IP version 4. Basis: standard.
 const IP: u32 = 20;
+
+/// The port of TCP by which a queue pair is known: its number, in the range of ports that are handed out. Basis: assumed.
+const fn tcp_port(qp: u32) -> u16 {
+    0xC000 | (qp & 0x3FFF) as u16
+}

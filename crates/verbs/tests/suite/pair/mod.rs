@@ -106,6 +106,9 @@ impl Pair {
             let (init, mut to_rtr, mut to_rts) = match qp_type {
                 QpType::Rc | QpType::Iwarp => (QpAttr::init(Access::ALL), QpAttr::rtr_rc(mtu, qp, psn, av), QpAttr::rts_rc(psn)),
                 QpType::Uc => (QpAttr::init(Access::ALL), QpAttr::rtr_uc(mtu, qp, psn, av), QpAttr::rts(psn)),
+                QpType::Srd | QpType::Uet | QpType::UetRod | QpType::UetRudi => {
+                    (QpAttr::init_datagram(7, Access::ALL), QpAttr::rtr_ud(), QpAttr::rts(psn))
+                }
                 _ => (QpAttr::init_ud(7), QpAttr::rtr_ud(), QpAttr::rts(psn)),
             };
             rtr(&mut to_rtr);
