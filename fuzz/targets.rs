@@ -10,7 +10,7 @@ use fabriscope_machine::export::Unknown;
 use fabriscope_machine::picture::{self, Picture};
 use fabriscope_report::render::FORMATS;
 use fabriscope_report::validate::{Answer, Detail, Refusal, validate};
-use fabriscope_report::{Question, Tolerances, measured};
+use fabriscope_report::{AllSettings, Question, Terms, Tolerances, measured};
 use fabriscope_units::{Rate, Span};
 
 /// A reader and the files it is meant for.
@@ -49,7 +49,10 @@ pub const TARGETS: &[Target] = &[
 
 /// A file of measurements, through reading, mapping to runs, statistics and printing.
 pub fn measured_csv(bytes: &[u8]) {
-    let table = match measured::read("input.csv", bytes) {
+    if let Err(error) = measured::read("input.csv", bytes) {
+        shown(&error);
+    }
+    let table = match measured::read_all("input.csv", bytes) {
         Ok(table) => table,
         Err(error) => return shown(&error),
     };
@@ -59,13 +62,12 @@ pub fn measured_csv(bytes: &[u8]) {
             bytes_per_s: Some(2.0 * size as f64),
             messages_per_s: Some(2.0),
             percent: Some(2.0),
+            line_bytes_per_s: Some(2.0),
         }),
         None => Err(Refusal::Skip("no size".to_owned())),
     };
-    match validate(&[table], &[], &Tolerances::default(), &twice) {
-        Ok(report) => drop(FORMATS.map(|format| format.render(&report.outcome(Detail::Points)))),
-        Err(error) => shown(&error),
-    }
+    let report = validate(&[table], &[], &Terms::default(), &twice);
+    drop(FORMATS.map(|format| format.render(&report.outcome(Detail::Points))));
 }
 
 /// The catalogue that comes with the program, read once.
@@ -125,6 +127,12 @@ const MOST_NODES: u32 = 4096;
 pub fn tolerances_toml(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Err(error) = Tolerances::parse("input.toml", text) {
+        drop(error.to_string());
+    }
+    if let Err(error) = Tolerances::default().with_off("input.toml", text) {
+        drop(error.to_string());
+    }
+    if let Err(error) = AllSettings::parse("input.toml", text) {
         drop(error.to_string());
     }
 }

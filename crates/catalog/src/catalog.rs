@@ -127,13 +127,13 @@ pub(crate) struct Source {
 }
 
 /// The name of a part within its kind.
-type Key = (Kind, String);
+pub(crate) type Key = (Kind, String);
 
 /// All parts at hand.
 #[derive(Clone, Debug)]
 pub struct Catalog {
-    sources: BTreeMap<Key, Source>,
-    parts: BTreeMap<Key, AnyPart>,
+    pub(crate) sources: BTreeMap<Key, Source>,
+    pub(crate) parts: BTreeMap<Key, AnyPart>,
 }
 
 impl Catalog {
@@ -195,7 +195,7 @@ impl Catalog {
         read_cluster(&document).map_err(CatalogError::from)
     }
 
-    fn parse_part_in(&self, kind: Kind, name: &str, file: &str, text: &str) -> Result<AnyPart, CatalogError> {
+    pub(crate) fn parse_part_in(&self, kind: Kind, name: &str, file: &str, text: &str) -> Result<AnyPart, CatalogError> {
         let document = self.based(kind, Document::parse(file, text)?, &mut vec![name.to_owned()])?;
         let part = match kind {
             Kind::Link => AnyPart::Link(read_checked(&document)?),

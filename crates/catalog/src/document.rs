@@ -159,6 +159,16 @@ impl<'t> Document<'t> {
         self.fault(self.span_of(problem.path.iter().map(String::as_str)), problem.message, problem.help)
     }
 
+    /// Where the value stands that `path` leads to, if it is there.
+    pub(crate) fn place_of(&self, path: &[&str]) -> Option<Range<usize>> {
+        let (last, tables) = path.split_last()?;
+        let mut table = &self.table;
+        for key in tables {
+            table = table.get(*key)?.get_ref().as_table()?;
+        }
+        table.get(*last).map(Spanned::span)
+    }
+
     /// Where the value stands that `path` leads to, or as near as the document has it.
     fn span_of<'p>(&self, path: impl Iterator<Item = &'p str>) -> Range<usize> {
         let (mut span, mut value) = (NOWHERE, None::<&DeValue<'t>>);

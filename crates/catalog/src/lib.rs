@@ -4,6 +4,7 @@
 //! A [`Cluster`] names its parts; [`ResolvedCluster`] holds them.
 //! Nothing here prints, and no input makes it panic.
 
+mod altered;
 mod amend;
 mod catalog;
 mod cluster;
@@ -35,6 +36,7 @@ mod switch_levels;
 mod table;
 mod target;
 
+pub use altered::Alteration;
 pub use catalog::{AnyPart, Catalog};
 pub use cluster::{CableRun, Cluster, FlowControl, LinkLayer, NodeChoice, ResolvedCluster};
 pub use cluster::{Ip, IpoibMode, ResolvedIp};

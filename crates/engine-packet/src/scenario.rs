@@ -145,10 +145,6 @@ impl Scenario {
             Ties::Fences => setup::worlds_of_programs(self, cluster, &homes, seed)?,
             Ties::Any => vec![setup::world(self, cluster, seed)?],
         };
-        // Where packets of a queue pair overtake each other, receivers drop those that come early.
-        if cluster.parts.routing.reorders() {
-            worlds.iter_mut().for_each(|world| world.hosts.timers = world.hosts.timers.max(TimerUse::Sending));
-        }
         if worlds.len() == 1 {
             let world = worlds.swap_remove(0);
             let programs = Programs::new(&world, cluster, &homes, work.mains)?;

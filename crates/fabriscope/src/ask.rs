@@ -1,17 +1,14 @@
 //! The four questions, with their options.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use fabriscope_catalog::{Catalog, CatalogError, ResolvedCluster};
+use fabriscope_catalog::{Catalog, CatalogError};
 use fabriscope_explain::{Changes, ExplainRequest};
 use fabriscope_lab::bench::{BenchRequest, Stack, placement};
 use fabriscope_lab::devices::DeviceOptions;
-use fabriscope_lab::prediction::Predictor;
 use fabriscope_lab::run::{LabRun, RunSettings};
-use fabriscope_lab::{LabError, published};
-use fabriscope_report::validate::Detail;
-use fabriscope_report::{Measured, Outcome, Tolerances};
+use fabriscope_report::Outcome;
 
 use crate::error::Error;
 
@@ -22,7 +19,7 @@ fn embedded() -> Result<&'static Catalog, Error> {
 }
 
 /// Where clusters and parts come from: a catalogue of the caller's, or the one that comes with the library.
-fn catalog(given: Option<&Catalog>) -> Result<&Catalog, Error> {
+pub(crate) fn catalog(given: Option<&Catalog>) -> Result<&Catalog, Error> {
     match given {
         Some(catalog) => Ok(catalog),
         None => embedded(),
@@ -185,110 +182,6 @@ impl<'a> Run<'a> {
             LabRun::Sweep(outcome) => outcome,
             LabRun::One(single) => single.outcome(&lab),
         })
-    }
-}
-
-/// How far predictions are from published measurements: of these tables, or of all if none is named.
-#[must_use]
-pub fn validate<S: Into<String>>(tables: impl IntoIterator<Item = S>) -> Validate<'static> {
-    Validate { tables: tables.into_iter().map(Into::into).collect(), ..Validate::default() }
-}
-
-/// A comparison with measurements, to be made; made by [`validate`].
-#[derive(Default)]
-pub struct Validate<'a> {
-    catalog: Option<&'a Catalog>,
-    tables: Vec<String>,
-    measured: Option<PathBuf>,
-    on: Option<String>,
-    long: bool,
-    points: bool,
-    seed: Option<u64>,
-    progress: Option<Box<dyn Fn(usize, usize) + Sync + 'a>>,
-}
-
-impl<'a> Validate<'a> {
-    /// Compares with the measurements of this CSV file instead of the published ones.
-    #[must_use]
-    pub fn measured(mut self, file: impl Into<PathBuf>) -> Validate<'a> {
-        self.measured = Some(file.into());
-        self
-    }
-    /// Runs every row on this cluster instead of the one it names.
-    #[must_use]
-    pub fn on(mut self, cluster: &str) -> Validate<'a> {
-        self.on = Some(cluster.to_owned());
-        self
-    }
-    /// Also runs rows that take minutes.
-    #[must_use]
-    pub fn with_long_rows(mut self) -> Validate<'a> {
-        self.long = true;
-        self
-    }
-    /// Also shows each point.
-    #[must_use]
-    pub fn with_points(mut self) -> Validate<'a> {
-        self.points = true;
-        self
-    }
-    /// Seed of everything random; 1 by default.
-    #[must_use]
-    pub fn seed(mut self, seed: u64) -> Validate<'a> {
-        self.seed = Some(seed);
-        self
-    }
-    /// Hears how many runs of all are done.
-    #[must_use]
-    pub fn progress(mut self, progress: impl Fn(usize, usize) + Sync + 'a) -> Validate<'a> {
-        self.progress = Some(Box::new(progress));
-        self
-    }
-    /// Parts and clusters of this catalogue.
-    #[must_use]
-    pub fn catalog(mut self, catalog: &'a Catalog) -> Validate<'a> {
-        self.catalog = Some(catalog);
-        self
-    }
-
-    /// Makes it.
-    ///
-    /// # Errors
-    /// No such table or cluster, a file that cannot be read.
-    pub fn outcome(self) -> Result<Outcome, Error> {
-        let catalog = catalog(self.catalog)?;
-        let (files, tolerances) = match &self.measured {
-            Some(path) => (vec![read(path)?], Tolerances::default()),
-            None => (published::tables()?, published::tolerances()?),
-        };
-        check_names(&self.tables, &files)?;
-        let on: Option<ResolvedCluster> = self.on.as_deref().map(|text| catalog.target_alike(text)).transpose()?;
-        let progress = self.progress;
-        let heard = move |done: usize, all: usize| {
-            if let Some(progress) = &progress {
-                progress(done, all);
-            }
-        };
-        let predictor = Predictor::new(catalog, on, self.seed.unwrap_or(1), self.long, heard);
-        let report = fabriscope_report::validate::validate(&files, &self.tables, &tolerances, &predictor)?;
-        Ok(report.outcome(if self.points { Detail::Points } else { Detail::Tables }))
-    }
-}
-
-fn read(path: &Path) -> Result<Measured, Error> {
-    let name = path.display().to_string();
-    let bytes = std::fs::read(path).map_err(|cause| {
-        LabError::refused(format!("{name}: cannot be read: {cause}"), "check that the file exists and that you may read it")
-    })?;
-    Ok(fabriscope_report::measured::read(&name, &bytes)?)
-}
-
-fn check_names(wanted: &[String], files: &[Measured]) -> Result<(), Error> {
-    let mut known: Vec<&str> = files.iter().flat_map(|f| f.rows().iter().map(|row| row.table.as_str())).collect();
-    known.dedup();
-    match wanted.iter().find(|name| !known.contains(&name.as_str())) {
-        Some(name) => Err(Error::UnknownTable { name: name.clone(), known: known.into_iter().map(str::to_owned).collect() }),
-        None => Ok(()),
     }
 }
 

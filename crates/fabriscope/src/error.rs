@@ -20,10 +20,6 @@ pub enum Error {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Table(#[from] MeasuredError),
-    /// Measurements that no run can answer.
-    #[error(transparent)]
-    #[diagnostic(transparent)]
-    Validate(#[from] fabriscope_report::validate::ValidateError),
     /// A table that does not exist.
     #[error("there is no table `{name}`")]
     #[diagnostic(code(validate::unknown_table), help("the tables are {}", known.join(", ")))]
@@ -31,6 +27,15 @@ pub enum Error {
         /// The name as given.
         name: String,
         /// The names that exist.
+        known: Vec<String>,
+    },
+    /// A machine without published tables.
+    #[error("there are no tables of a machine `{name}`")]
+    #[diagnostic(code(validate::unknown_machine), help("there are tables of {}; `each` takes one after the other", known.join(", ")))]
+    UnknownMachine {
+        /// The name as given.
+        name: String,
+        /// The machines that have tables.
         known: Vec<String>,
     },
 }

@@ -8,7 +8,7 @@ use fabriscope_collectives::Kind as Collective;
 use fabriscope_platform::Layout;
 use fabriscope_report::question::Placement;
 use fabriscope_report::{Answer, Predict, Question, Refusal};
-use fabriscope_tools::{Measures, Operation, Point, Ranks, SizeOption, Suite, Tool, Traits, UsageError};
+use fabriscope_tools::{Measures, Operation, Point, Ranks, SizeOption, Suite, Tool, Traits};
 use fabriscope_units::Remedy;
 
 use crate::devices::DeviceOptions;
@@ -30,15 +30,29 @@ pub struct Predictor<'a> {
     sweeps: Mutex<BTreeMap<Question, Arc<Swept>>>,
 }
 
-/// The points of a whole sweep, or why there are none; set by whoever asks first.
-type Swept = OnceLock<Result<Vec<Point>, Refusal>>;
+/// What a whole sweep gave, or why there is nothing; set by whoever asks first.
+type Swept = OnceLock<Result<Ran, Refusal>>;
+
+/// What a run gave.
+#[derive(Debug, Clone)]
+struct Ran {
+    points: Vec<Point>,
+    /// What the link of an adapter carries, in bytes a second.
+    line_bytes_per_s: f64,
+}
+
+impl Ran {
+    fn answer(&self, question: &Question) -> Answer {
+        Answer { line_bytes_per_s: Some(self.line_bytes_per_s), ..answer(&self.points, question) }
+    }
+}
 
 impl Predict for Predictor<'_> {
     /// A size of the tool's own sweep comes out of that sweep, as a user of the tool reads it: what a size leaves behind
     /// in queues and caches is there when the next one starts.
     fn predict(&self, question: &Question) -> Result<Answer, Refusal> {
         if !in_sweep(question) {
-            return self.run(question).map(|points| answer(&points, question));
+            return self.run(question).map(|ran| ran.answer(question));
         }
         let whole = Question { message_bytes: None, column: None, ..question.clone() };
         let swept = {
@@ -46,7 +60,7 @@ impl Predict for Predictor<'_> {
             Arc::clone(sweeps.entry(whole.clone()).or_default())
         };
         match swept.get_or_init(|| self.run(&whole)) {
-            Ok(points) => Ok(answer(points, question)),
+            Ok(ran) => Ok(ran.answer(question)),
             Err(refusal) => Err(refusal.clone()),
         }
     }
@@ -67,7 +81,7 @@ impl<'a> Predictor<'a> {
         Predictor { catalog, on, seed, long, progress: Box::new(progress), sweeps: Mutex::default() }
     }
 
-    fn run(&self, question: &Question) -> Result<Vec<Point>, Refusal> {
+    fn run(&self, question: &Question) -> Result<Ran, Refusal> {
         let tool = Tool::by_name(question.tool).map_err(|e| Refusal::Fail(e.in_full()))?;
         if !self.long && is_long(question, &tool.traits()) {
             return Err(Refusal::Skip("it takes minutes: --long runs it".to_owned()));
@@ -79,8 +93,10 @@ impl<'a> Predictor<'a> {
                 .clone();
         }
         let word = |on: Option<bool>| on.map(|on| if on { "on" } else { "off" }.to_owned());
-        let bind = question.gpus.map(|[sender, receiver]| format!("{sender},{receiver}"));
-        let devices = DeviceOptions { bind, intra_node: None, gpu_aware: word(question.gpu_aware), gpudirect: word(question.gpudirect) };
+        let gpus = question.gpus.map(|[sender, receiver]| format!("{sender},{receiver}"));
+        let bind = gpus.or_else(|| question.bind.clone());
+        let intra_node = question.intra_node.clone();
+        let devices = DeviceOptions { bind, intra_node, gpu_aware: word(question.gpu_aware), gpudirect: word(question.gpudirect) };
         let binding = devices.apply(&mut parts, question.ranks).map_err(|e| Refusal::Skip(e.to_string()))?;
         let options = options(question, &tool.traits())?;
         let layout = Layout { nodes: question.nodes, per_node: question.ranks / question.nodes.max(1) };
@@ -90,25 +106,43 @@ impl<'a> Predictor<'a> {
             Placement::Farthest => NodeChoice::Across,
             Placement::Scattered => NodeChoice::Scattered,
         };
+        let line_bytes_per_s = parts.sole().link.data_rate().as_bps() as f64 / 8.0;
         let launch = Launch { nodes, layout: Some(layout), seed: self.seed, binding, ..Launch::new(tool, &options, &parts) };
         match launch.run() {
-            Ok((output, _)) => Ok(output.points),
-            Err(LaunchError::Usage(error @ (UsageError::NoMeaning { .. } | UsageError::Unknown { .. } | UsageError::Conflict { .. }))) => {
-                Err(Refusal::Skip(error.in_full()))
+            Ok((output, _)) => Ok(Ran { points: output.points, line_bytes_per_s }),
+            // What the row asks for is not there: an option, so many nodes.
+            Err(LaunchError::Usage(error)) => Err(Refusal::Skip(error.in_full())),
+            Err(refused @ (LaunchError::OneNode { .. } | LaunchError::TooFewNodes { .. } | LaunchError::Unlike(_))) => {
+                Err(Refusal::Skip(refused.to_string()))
             }
             Err(other) => Err(Refusal::Fail(other.to_string())),
         }
     }
 
+    /// The cluster that a row names, with a group of its nodes if it has several; or one with the adapter that it names.
     fn cluster(&self, question: &Question) -> Result<ResolvedCluster, Refusal> {
         if let Some(on) = &self.on {
             return Ok(on.clone());
         }
-        match self.catalog.cluster(&question.cluster) {
-            Ok(cluster) => self.catalog.resolve(cluster, None).map_err(|e| Refusal::Fail(e.to_string())),
-            Err(CatalogError::UnknownPart { .. }) => Err(Refusal::Skip(format!("the catalogue has no cluster `{}`", question.cluster))),
+        let name = &question.cluster;
+        match self.catalog.target_alike(name) {
+            Ok(parts) => Ok(parts),
+            Err(CatalogError::UnknownPart { help, .. }) => {
+                self.with_adapter(name).ok_or_else(|| Refusal::Skip(format!("the catalogue has no cluster `{name}`: {help}")))
+            }
+            Err(refused @ (CatalogError::BadTarget { .. } | CatalogError::Impossible { .. } | CatalogError::Unreadable { .. })) => {
+                Err(Refusal::Skip(refused.to_string()))
+            }
             Err(other) => Err(Refusal::Fail(other.to_string())),
         }
+    }
+
+    /// The first cluster by name of which two nodes have that adapter.
+    fn with_adapter(&self, adapter: &str) -> Option<ResolvedCluster> {
+        self.catalog.nic(adapter).ok()?;
+        let has = |parts: &ResolvedCluster| parts.nodes() > 1 && parts.uniform().is_some_and(|group| group.node.nic.name == adapter);
+        let named = self.catalog.names(Kind::Cluster).into_iter();
+        named.filter_map(|name| self.catalog.target(name).ok()).find(has)
     }
 }
 
@@ -117,6 +151,9 @@ impl<'a> Predictor<'a> {
 fn library<'a>(catalog: &'a Catalog, cluster: &'a ResolvedCluster, name: &str) -> Option<&'a Software> {
     let group = cluster.uniform()?;
     let own = &group.software;
+    if let Ok(part) = catalog.software(name) {
+        return Some(part);
+    }
     let name = &in_full(name);
     let wanted = plain(name);
     let family = FAMILIES.into_iter().find(|family| wanted.starts_with(family))?;
@@ -136,10 +173,25 @@ fn library<'a>(catalog: &'a Catalog, cluster: &'a ResolvedCluster, name: &str) -
     of_family().find(|s| s.name.contains(version) || s.title.contains(version)).or_else(|| of_family().find(is_of_major))
 }
 
-/// `IMPI193` is how some write Intel MPI 2019.3.
+/// `IMPI193` is how some write Intel MPI 2019.3, `IMPI18` Intel MPI 2018, `MPICH8015` Cray MPICH 8.0.15, `OMPI405` Open MPI 4.0.5.
 fn in_full(name: &str) -> String {
-    let digits = name.strip_prefix("IMPI").filter(|rest| rest.len() == 3 && rest.bytes().all(|b| b.is_ascii_digit()));
-    digits.map_or_else(|| name.to_owned(), |digits| format!("Intel MPI 20{}.{}", &digits[..2], &digits[2..]))
+    let lower = name.to_ascii_lowercase();
+    let digits = |prefix: &str| lower.strip_prefix(prefix).filter(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()));
+    let dotted = |digits: &str, minor: usize| format!("{}.{}.{}", &digits[..1], &digits[1..1 + minor], &digits[1 + minor..]);
+    if let Some(digits) = digits("impi") {
+        return match digits.len() {
+            2 => format!("Intel MPI 20{digits}"),
+            3 => format!("Intel MPI 20{}.{}", &digits[..2], &digits[2..]),
+            _ => format!("Intel MPI {digits}"),
+        };
+    }
+    let three = |prefix: &str| digits(prefix).filter(|digits| digits.len() == 3);
+    match (digits("mpich"), three("ompi").or_else(|| three("openmpi")), three("mvapich").or_else(|| three("mvapich2"))) {
+        (Some(digits), ..) if digits.len() > 3 => format!("Cray MPICH {}", dotted(digits, 1)),
+        (_, Some(digits), _) => format!("Open MPI {}", dotted(digits, 1)),
+        (.., Some(digits)) => format!("MVAPICH2 {}", dotted(digits, 1)),
+        _ => name.replacen("ompi", "Open MPI", usize::from(lower.starts_with("ompi"))),
+    }
 }
 
 /// Names are written with blanks, dashes and capitals as it pleases their authors.
@@ -254,6 +306,7 @@ fn answer(points: &[Point], question: &Question) -> Answer {
         bytes_per_s: of("bandwidth", bandwidth, f64::max),
         messages_per_s: of("message_rate", rate, f64::max),
         percent: of("saved", |unit| (unit == "%").then_some(1.0), f64::max),
+        line_bytes_per_s: None,
     }
 }
 
@@ -262,24 +315,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_row_may_name_an_adapter() {
+        let catalog = Catalog::embedded().unwrap();
+        let predictor = Predictor::new(&catalog, None, 1, false, |_, _| {});
+        let found = |name: &str| predictor.cluster(&Question { cluster: name.to_owned(), ..Question::default() }).map(|parts| parts.name);
+        assert_eq!((found("efa-1"), found("ri2")), (Ok("aws-c5n-efa".to_owned()), Ok("ri2".to_owned())));
+        assert!(matches!(found("ri3"), Err(Refusal::Skip(reason)) if reason.contains("`ri2`")));
+        // Of nodes that are not all alike, a row has to say which.
+        assert!(matches!(found("lumi"), Err(Refusal::Skip(_))));
+        assert!(found("lumi:lumi-c").is_ok());
+    }
+
+    #[test]
     fn values_come_in_base_units() {
         use fabriscope_units::Bytes;
         let point = |metric, unit, value| Point { size: Bytes(8), metric, unit, value };
         let points = [point("bandwidth", "MiB/s", 2.0), point("message_rate", "Mpps", 0.5), point("bandwidth", "MiB/s", 1.0)];
-        let question = |message_bytes, column| Question {
-            cluster: String::new(),
-            tool: "osu_bw",
-            options: Vec::new(),
-            software: None,
-            placement: Placement::First,
-            nodes: 2,
-            ranks: 2,
-            message_bytes,
-            gpu_aware: None,
-            gpudirect: None,
-            gpus: None,
-            column,
-        };
+        let question =
+            |message_bytes, column| Question { tool: "osu_bw", nodes: 2, ranks: 2, message_bytes, column, ..Question::default() };
         assert_eq!(super::answer(&points, &question(Some(16), None)), Answer::default());
         assert_eq!(super::answer(&points, &question(Some(8), Some("message_rate"))).messages_per_s, Some(500_000.0));
         let answer = answer(&points, &question(Some(8), None));
@@ -290,7 +343,18 @@ mod tests {
     fn names_of_libraries_are_written_in_many_ways() {
         assert!(plain("HPC-X 2.7 (UCX 1.9)").starts_with("hpcx"));
         assert!(plain("Open MPI 4.0.3 UCX").starts_with("openmpi"));
-        assert_eq!((in_full("IMPI193").as_str(), in_full("IMPI").as_str()), ("Intel MPI 2019.3", "IMPI"));
+        for (short, full) in [
+            ("IMPI193", "Intel MPI 2019.3"),
+            ("IMPI18", "Intel MPI 2018"),
+            ("IMPI2021", "Intel MPI 2021"),
+            ("IMPI", "IMPI"),
+            ("MPICH8015", "Cray MPICH 8.0.15"),
+            ("OMPI405", "Open MPI 4.0.5"),
+            ("MVAPICH237", "MVAPICH2 2.3.7"),
+            ("ompi 4", "Open MPI 4"),
+        ] {
+            assert_eq!(in_full(short), full);
+        }
     }
 
     #[test]
@@ -299,6 +363,8 @@ mod tests {
         let of = |cluster: &str, name: &str| library(&catalog, &catalog.target(cluster).unwrap(), name).map(|s| s.name.clone());
         assert_eq!(of("csd3-opa", "IMPI193").as_deref(), Some("intelmpi-2019-psm2"));
         assert_eq!(of("alaska-roce25", "Intel MPI 2018.2").as_deref(), Some("intelmpi-2018-dapl"));
+        assert_eq!(of("alaska-roce25", "IMPI18").as_deref(), Some("intelmpi-2018-dapl"));
+        assert_eq!(of("alaska-roce25", "openmpi-tcp").as_deref(), Some("openmpi-tcp"));
         assert_eq!(of("alaska-roce25", "Intel MPI 2019.7 verbs").as_deref(), Some("intelmpi-2019-verbs"));
         assert_eq!(of("alaska-roce25", "Intel MPI 2021.3"), None);
         assert_eq!(of("ibex-cpu", "MVAPICH2 2.3.7").as_deref(), Some("mvapich2-2.3.7"));

@@ -4,6 +4,7 @@ use fabriscope_report::{Measured, Tolerances, measured};
 use include_dir::{Dir, include_dir};
 
 use crate::error::LabError;
+use crate::leave_out::Priors;
 
 static TABLES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../validation");
 
@@ -14,8 +15,18 @@ pub fn tables() -> Result<Vec<Measured>, LabError> {
     files.iter().map(|f| measured::read(&format!("validation/{}", f.path().display()), f.contents()).map_err(LabError::from)).collect()
 }
 
-/// The limits of the tables.
+/// What is promised of the tables, what is known of them, and which are off.
 pub fn tolerances() -> Result<Tolerances, LabError> {
-    let text = TABLES.get_file("tolerances.toml").and_then(include_dir::File::contents_utf8).unwrap_or_default();
-    Tolerances::parse("validation/tolerances.toml", text).map_err(|e| LabError::refused(e.to_string(), "correct the file and build again"))
+    let read = Tolerances::parse("validation/tolerances.toml", text("tolerances.toml"));
+    let read = read.and_then(|read| read.with_off("validation/off.toml", text("off.toml")));
+    read.map_err(|e| LabError::refused(e.to_string(), "correct the file and build again"))
+}
+
+/// What would stand in the catalogue without the published tables.
+pub fn priors() -> Result<Priors, LabError> {
+    Priors::parse("validation/priors.toml", text("priors.toml"))
+}
+
+fn text(name: &str) -> &'static str {
+    TABLES.get_file(name).and_then(include_dir::File::contents_utf8).unwrap_or_default()
 }

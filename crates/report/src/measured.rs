@@ -15,6 +15,18 @@ pub struct Measured {
     text: String,
     columns: Columns,
     rows: Vec<Row>,
+    faults: Vec<BadRow>,
+}
+
+/// A row that could not be read, among others that could.
+#[derive(Debug, Clone)]
+pub struct BadRow {
+    /// The table that it belongs to, where that could be read.
+    pub table: Option<String>,
+    /// Its line, from 1.
+    pub line: usize,
+    /// What is wrong with it.
+    pub error: MeasuredError,
 }
 
 /// One measured value.
@@ -45,6 +57,7 @@ pub struct Row {
     /// Remarks of whoever copied it.
     pub notes: String,
     offset: usize,
+    line: usize,
 }
 
 /// A column whose fields are located in error messages.
@@ -122,6 +135,17 @@ pub struct Position {
     span: SourceSpan,
 }
 
+impl MeasuredError {
+    /// What is wrong and what to do, in one line.
+    #[must_use]
+    pub fn in_full(&self) -> String {
+        match self {
+            MeasuredError::Place(position) => format!("{position}; {}", position.remedy),
+            other => other.to_string(),
+        }
+    }
+}
+
 impl Measured {
     /// The name of the file.
     #[must_use]
@@ -133,10 +157,15 @@ impl Measured {
     pub fn rows(&self) -> &[Row] {
         &self.rows
     }
+    /// The rows that could not be read, in the order of the file; none of a file that was read by [`read`].
+    #[must_use]
+    pub fn faults(&self) -> &[BadRow] {
+        &self.faults
+    }
     /// The line of `row`, from 1.
     #[must_use]
     pub fn line(&self, row: &Row) -> usize {
-        line_and_column(&self.text, row.offset).0
+        row.line
     }
     /// An error that points at the field of `row` in `column`.
     #[must_use]
@@ -154,6 +183,18 @@ impl Measured {
 /// # Errors
 /// No text, no rows, a missing column, a field that is no number: each with line, column and remedy.
 pub fn read(name: &str, bytes: &[u8]) -> Result<Measured, MeasuredError> {
+    let measured = read_all(name, bytes)?;
+    match measured.faults.first() {
+        Some(bad) => Err(bad.error.clone()),
+        None => Ok(measured),
+    }
+}
+
+/// Reads a file's bytes as [`read`] does, but goes on behind a row that cannot be read: [`Measured::faults`] has those.
+///
+/// # Errors
+/// No text, no CSV, no rows at all, a missing column.
+pub fn read_all(name: &str, bytes: &[u8]) -> Result<Measured, MeasuredError> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let before = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
@@ -163,7 +204,8 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Measured, MeasuredError> {
     let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).comment(Some(b'#')).from_reader(text.as_bytes());
     let mut record = csv::StringRecord::new();
     let mut columns: Option<Columns> = None;
-    let mut rows = Vec::new();
+    let (mut rows, mut faults) = (Vec::new(), Vec::new());
+    let (mut line, mut counted) = (1, 0);
     loop {
         let more = reader.read_record(&mut record).map_err(|error| {
             let at = error.position().map_or(0, |p| usize::try_from(p.byte()).unwrap_or(0)).min(text.len());
@@ -184,14 +226,25 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Measured, MeasuredError> {
         let offset = skip_to_record(text, record.position().map_or(0, |p| usize::try_from(p.byte()).unwrap_or(0)));
         match &columns {
             None => columns = Some(Columns::of(name, text, offset, &record)?),
-            Some(columns) => rows.push(RowReader { name, text, columns, record: &record, offset }.row()?),
+            Some(columns) => {
+                line += text.as_bytes()[counted..offset].iter().filter(|byte| **byte == b'\n').count();
+                counted = offset;
+                let reader = RowReader { name, text, columns, record: &record, offset, line };
+                match reader.row() {
+                    Ok(row) => rows.push(row),
+                    Err(error) => {
+                        let table = Some(reader.field(Column::Table).to_owned()).filter(|table| !table.is_empty());
+                        faults.push(BadRow { table, line, error });
+                    }
+                }
+            }
         }
     }
     let columns = columns.ok_or_else(|| MeasuredError::Empty { file: name.to_owned() })?;
-    if rows.is_empty() {
+    if rows.is_empty() && faults.is_empty() {
         return Err(MeasuredError::NoRows { file: name.to_owned() });
     }
-    Ok(Measured { name: name.to_owned(), text: text.to_owned(), columns, rows })
+    Ok(Measured { name: name.to_owned(), text: text.to_owned(), columns, rows, faults })
 }
 
 /// Where each known column stands.
@@ -235,6 +288,7 @@ struct RowReader<'a> {
     columns: &'a Columns,
     record: &'a csv::StringRecord,
     offset: usize,
+    line: usize,
 }
 
 impl RowReader<'_> {
@@ -259,6 +313,7 @@ impl RowReader<'_> {
             source: self.field(Column::Source).to_owned(),
             notes: self.field(Column::Notes).to_owned(),
             offset: self.offset,
+            line: self.line,
         })
     }
 
@@ -425,6 +480,19 @@ mod tests {
         assert!(error(&format!("{HEAD}t,c,b,v,0,2,4,bw,MB/s,1,,\n")).contains("`0` is not a number of nodes"));
         assert!(error(&format!("{HEAD}t,c,b,v,2,2,4,bw,MB/s,NaN,,\n")).contains("`NaN` is not a number"));
         assert!(error(&format!("{HEAD}t,c,b\n")).contains("3 fields, the head has 12"));
+    }
+
+    #[test]
+    fn a_bad_row_does_not_end_the_file() {
+        let text = format!(
+            "{HEAD}t,c,b,v,2,2,8,m,u,1,,\nt,c,b,v,2,2,8,m,u,one,,\n,c,b,v,2,2,8,m,u,1,,\nt,c,b\n# remark\nt,c,b,v,2,2,16,m,u,2,,\n"
+        );
+        assert!(error(&text).contains("x.csv:3:19: `one` is not a number"), "{}", error(&text));
+        let all = read_all("x.csv", text.as_bytes()).unwrap();
+        assert_eq!(all.rows().iter().map(|row| (all.line(row), row.value)).collect::<Vec<_>>(), [(2, 1.0), (7, 2.0)]);
+        let faults: Vec<(Option<&str>, usize)> = all.faults().iter().map(|bad| (bad.table.as_deref(), bad.line)).collect();
+        assert_eq!(faults, [(Some("t"), 3), (None, 4), (Some("t"), 5)]);
+        assert!(all.faults()[0].error.in_full().contains("a point for decimals"));
     }
 
     #[test]

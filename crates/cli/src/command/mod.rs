@@ -11,6 +11,7 @@ mod parts;
 mod route;
 mod run;
 mod schema;
+mod sensitivity;
 mod show;
 mod topo;
 mod transports;
@@ -50,6 +51,8 @@ pub enum Command {
     Clusters(clusters::Args),
     /// List the parts and the numbers in them
     Parts(parts::Args),
+    /// Show which numbers of the parts matter: vary each, and see what moves
+    Sensitivity(sensitivity::Args),
     /// Show a part or a cluster; draw a node
     Show(show::Args),
     /// Print the JSON schema of a kind of TOML file
@@ -74,6 +77,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<Verdict, Failur
         Command::Transports(args) => transports::run(args, output),
         Command::Clusters(args) => clusters::run(args, &context, output),
         Command::Parts(args) => parts::run(args, &context, output),
+        Command::Sensitivity(args) => sensitivity::run(args, &context, output),
         Command::Show(args) => show::run(args, &context, output),
         Command::Schema(args) => schema::run(args, output),
         Command::Completions(args) => completions::run(args, output),

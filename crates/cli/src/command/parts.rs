@@ -16,6 +16,9 @@ pub struct Args {
     /// List the numbers with this basis only: datasheet, standard, measured, published, fitted, estimated, assumed
     #[arg(long, value_name = "BASIS")]
     basis: Option<String>,
+    /// List the numbers that name a published table of validate, whatever their basis: what was taken from it
+    #[arg(long)]
+    from_tables: bool,
     /// Check every file and every cluster
     #[arg(long)]
     check: bool,
@@ -28,6 +31,7 @@ Examples:
   fabriscope parts                        the parts
   fabriscope parts connectx-5             its numbers, with unit, basis and source
   fabriscope parts --basis fitted         every fitted number there is
+  fabriscope parts --from-tables          every number that rests on a published table
   fabriscope parts --check                whether all files are right and all clusters can be built
   fabriscope parts --check --catalog my-parts/";
 
@@ -45,12 +49,17 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         }
     }
     let mut numbers: Vec<Row> = parts.iter().flat_map(|part| part.numbers()).collect();
+    if args.from_tables {
+        let cited = fabriscope::cited(catalog).map_err(Failure::of)?;
+        // Of a number that other parts take over, that of the part that writes it.
+        numbers.retain(|number| cited.contains(number));
+    }
     if let Some(name) = &args.basis {
         let basis = basis(name)?;
         numbers.retain(|n| n.basis == basis);
     }
     let mut outcome = Outcome::new();
-    if args.names.is_empty() && args.basis.is_none() {
+    if args.names.is_empty() && args.basis.is_none() && !args.from_tables {
         outcome.table(list(&parts)).text("\n");
         outcome.note("fabriscope parts NAME lists the numbers of a part; fabriscope show NAME shows its file");
     } else {
@@ -71,8 +80,9 @@ pub(super) fn numbers(numbers: &[Row]) -> Grid {
     ]);
     for n in numbers {
         let source = [n.source.as_str(), &n.note].into_iter().filter(|t| !t.is_empty()).collect::<Vec<_>>().join("; ");
-        let words = [n.part.as_str(), &n.field, &n.value, n.basis.name(), &source];
-        grid.push(words.map(Cell::word));
+        // What is a list of rules is no number that a line could hold.
+        let value = if n.value.starts_with(['[', '{']) { Cell::told("(rules)", n.value.as_str()) } else { Cell::word(n.value.as_str()) };
+        grid.push([Cell::word(n.part.as_str()), Cell::word(n.field.as_str()), value, Cell::word(n.basis.name()), Cell::word(source)]);
     }
     grid.named("numbers")
 }
@@ -94,7 +104,8 @@ fn list(parts: &[&AnyPart]) -> Grid {
     grid.named("parts")
 }
 
-fn basis(name: &str) -> Result<Basis, Failure> {
+/// The basis of that name.
+pub(super) fn basis(name: &str) -> Result<Basis, Failure> {
     Basis::ALL.into_iter().find(|basis| basis.name() == name).ok_or_else(|| {
         let known: Vec<&str> = Basis::ALL.iter().map(|basis| basis.name()).collect();
         Failure::told(format!("there is no basis `{name}`"), format!("use one of {}", known.join(", ")))

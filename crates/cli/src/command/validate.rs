@@ -9,8 +9,10 @@ use crate::progress::Progress;
 
 /// Compares predictions with published measurements.
 ///
-/// Prints, per table, the points, and the median, 90th percentile and maximum of the absolute errors and the bias, in
-/// percent of the measured values. Ends with exit status 1 where one of the project's tables is over its limits.
+/// Prints, for each metric of each table, the number of points, and the median, 90th percentile and maximum of the absolute
+/// errors and the bias, in percent of the measured values; every row counts. `ok` is within the goal of its kind of benchmark,
+/// `off` over it as is known, `WORSE` over that, `fit` with what was chosen after the table had been seen. Ends with exit status
+/// 1 where one of the project's tables got worse, or a run failed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -19,15 +21,24 @@ pub struct Args {
     /// Measurements of your own, a CSV file with the columns of validation/
     #[arg(long, value_name = "FILE.csv")]
     measured: Option<PathBuf>,
+    /// What the rows leave open, table by table: placement, nodes, ranks_per_node, gpus, algorithm, environment, software
+    #[arg(long, value_name = "FILE.toml")]
+    settings: Option<PathBuf>,
     /// Run every row on this cluster instead of the one it names
     #[arg(long, value_name = "CLUSTER")]
     on: Option<String>,
     /// Also run rows that take minutes: collectives among more than 128 ranks
     #[arg(long)]
     long: bool,
-    /// Print each point
-    #[arg(long, conflicts_with = "json")]
+    /// Print each point (JSON has them always)
+    #[arg(long)]
     points: bool,
+    /// Print hit rates by kind of benchmark, with and without the tables that numbers of the catalogue were fitted to
+    #[arg(long, conflicts_with = "points")]
+    summary: bool,
+    /// Predict MACHINE, or `each`, with and without every number of the catalogue that names one of its tables
+    #[arg(long, value_name = "MACHINE", conflicts_with_all = ["points", "summary", "tables", "measured"])]
+    leave_out: Option<String>,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -36,6 +47,8 @@ const EXAMPLES: &str = "\
 Examples:
   fabriscope validate                                        every table of the project
   fabriscope validate ri2-osu_bw --points                    one table, point by point
+  fabriscope validate --summary                              hit rates by kind of benchmark
+  fabriscope validate --leave-out oci-optimized3             a machine without what its own tables gave
   fabriscope validate --measured ours.csv --on ours.toml     your measurements on your cluster
   fabriscope validate csd3-opa-imb-alltoall --long --points  every row, half an hour
   fabriscope validate --json -o errors.json";
@@ -50,6 +63,9 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     if let Some(file) = &args.measured {
         question = question.measured(file);
     }
+    if let Some(file) = &args.settings {
+        question = question.settings(file);
+    }
     if let Some(cluster) = &args.on {
         question = question.on(cluster);
     }
@@ -58,6 +74,12 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     }
     if args.points {
         question = question.with_points();
+    }
+    if args.summary {
+        question = question.summary();
+    }
+    if let Some(machine) = &args.leave_out {
+        question = question.leave_out(machine);
     }
     let outcome = question.outcome().map_err(Failure::of)?;
     drop(progress);

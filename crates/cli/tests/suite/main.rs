@@ -29,6 +29,7 @@ mod remedies;
 mod route;
 mod same_bytes;
 mod slots;
+mod strangers;
 mod test_programs;
 mod topo;
 mod transports;

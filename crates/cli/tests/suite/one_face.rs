@@ -27,6 +27,7 @@ const CALLS: &[(&str, &[&str])] = &[
     ("clusters", &[]),
     ("parts", &[]),
     ("show", &["connectx-5"]),
+    ("sensitivity", &["oci-optimized3-across", "--basis", "fitted", "--top", "3"]),
 ];
 
 /// More calls of commands with several kinds of results.
@@ -37,6 +38,9 @@ const OTHERS: &[(&str, &[&str])] = &[
     ("show", &["dgx-a100", "--path", "gpu0-memory", "nic3"]),
     ("export", &["hgx-h100", "--nvidia-smi", "-"]),
     ("parts", &["connectx-5"]),
+    ("parts", &["--from-tables"]),
+    ("validate", &["ri2-ib_read_lat", "--summary"]),
+    ("validate", &["--leave-out", "oci-optimized3"]),
     ("parts", &["--check"]),
     ("import", &["fabrics/nodes/dgx-a100.topo"]),
     ("topo", &[]),

@@ -13,6 +13,7 @@ mod pattern_laws;
 mod patterns;
 mod reading;
 mod refusals;
+mod sanity;
 mod sweeps;
 mod two_libraries;
 mod unlike_nodes;

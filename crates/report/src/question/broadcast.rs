@@ -3,7 +3,7 @@
 //! "Up to" is the most over sizes from 64 KiB to 16 MiB ("large messages"), each against the best of the others: k-nomial trees of two degrees and a
 //! pipelined ring. Shares of a training's time need the computing beside it, which is not published with them.
 
-use super::{Placement, Quantity, Question, Requested};
+use super::{Quantity, Question, Requested};
 use crate::measured::Row;
 
 /// The run that answers such a claim; none for other rows.
@@ -23,15 +23,11 @@ pub(super) fn ask(row: &Row) -> Option<Requested> {
         cluster: row.cluster.clone(),
         tool: "bcast_stream",
         options: OPTIONS.map(str::to_owned).into(),
-        software: None,
-        placement: Placement::First,
         nodes,
         ranks,
         message_bytes: None,
-        gpu_aware: None,
-        gpudirect: None,
-        gpus: None,
         column: Some("saved"),
+        ..Question::default()
     };
     Some(Requested::Run(question, Quantity::Share { percent: 1.0 }))
 }

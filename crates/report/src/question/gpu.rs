@@ -1,9 +1,9 @@
-//! Tools on GPUs: GDRCopy's `copylat`, nvbandwidth, BabelStream, and nccl-tests' `all_reduce_perf`.
+//! Tools on GPUs: GDRCopy's `copylat`, nvbandwidth and BabelStream.
 //!
 //! Tables of nvbandwidth of Azure's benchmarking guide hold what its scripts run: the tests with kernels, host and device one way, two devices
 //! that read each other.
 
-use super::{Placement, Quantity, Question, Requested};
+use super::{Quantity, Question, Requested};
 use crate::measured::Row;
 
 /// The run that answers a row about GPUs alone; none for rows of other tools.
@@ -27,12 +27,8 @@ pub(super) fn ask(row: &Row) -> Option<Requested> {
             let Some(column) = KERNELS.into_iter().find(|name| variant.eq_ignore_ascii_case(name)) else { return no_row("babelstream") };
             ("babelstream", Vec::new(), Some(column))
         }
-        "all_reduce_perf" => ("all_reduce_perf", Vec::new(), None),
         _ => return None,
     };
-    if tool == "all_reduce_perf" {
-        return Some(reduce(row, &variant));
-    }
     let quantity = match (row.metric.to_ascii_lowercase().as_str(), row.unit.as_str()) {
         ("latency", "us") => Quantity::Latency { us: 1.0 },
         ("bandwidth", "GB/s") => Quantity::Bandwidth { bytes_per_s: 1e9 },
@@ -43,49 +39,13 @@ pub(super) fn ask(row: &Row) -> Option<Requested> {
         cluster: row.cluster.clone(),
         tool,
         options,
-        software: None,
-        placement: Placement::First,
         nodes: 1,
         ranks: 1,
         message_bytes: row.message_bytes,
-        gpu_aware: None,
-        gpudirect: None,
-        gpus: None,
         column,
+        ..Question::default()
     };
     Some(Requested::Run(question, quantity))
-}
-
-/// A row of all_reduce_perf: on one node Azure's guide runs one process with all GPUs (`-g 8`), on several there is one for each GPU.
-fn reduce(row: &Row, variant: &str) -> Requested {
-    if row.value == 0.0 {
-        return Requested::Skip("it was printed as 0.00".to_owned());
-    }
-    let in_place = variant.contains("in-place");
-    let (column, quantity) = match (row.metric.as_str(), row.unit.as_str(), in_place) {
-        ("time", "us", false) => ("time", Quantity::Latency { us: 1.0 }),
-        ("time", "us", true) => ("time_in_place", Quantity::Latency { us: 1.0 }),
-        ("busbw", "GB/s", false) => ("busbw", Quantity::Bandwidth { bytes_per_s: 1e9 }),
-        ("busbw", "GB/s", true) => ("busbw_in_place", Quantity::Bandwidth { bytes_per_s: 1e9 }),
-        (metric, unit, _) => return Requested::Skip(format!("all_reduce_perf does not give the metric `{metric}` in `{unit}`")),
-    };
-    let Some(ranks) = row.ranks else { return Requested::Skip("the row does not say how many ranks there are".to_owned()) };
-    let options = if variant.contains("single node") { vec!["-g".to_owned(), ranks.to_string()] } else { Vec::new() };
-    let question = Question {
-        cluster: row.cluster.clone(),
-        tool: "all_reduce_perf",
-        options,
-        software: None,
-        placement: Placement::First,
-        nodes: row.nodes.unwrap_or(1),
-        ranks,
-        message_bytes: row.message_bytes,
-        gpu_aware: None,
-        gpudirect: None,
-        gpus: None,
-        column: Some(column),
-    };
-    Requested::Run(question, quantity)
 }
 
 const COPYLAT: [&str; 2] = ["gdr_copy_to_mapping", "gdr_copy_from_mapping"];
@@ -111,7 +71,7 @@ mod tests {
     fn rows_name_tests_and_columns() {
         let asked = |line: &str| match first(line) {
             Requested::Run(question, _) => (question.tool, question.options.join(" "), question.column, question.message_bytes),
-            Requested::Skip(reason) => panic!("{reason}"),
+            other => panic!("no single run: {other:?}"),
         };
         let lat = asked("t,c,gdrcopy_copylat,gdr_copy_from_mapping (D2H),1,1,8,latency,us,1.7");
         assert_eq!(lat, ("gdrcopy_copylat", String::new(), Some("gdr_copy_from_mapping"), Some(8)));

@@ -3,7 +3,7 @@
 //! "Up to" is what a matrix gives that is too large for caches and for which hand-overs and messages are short: 7 points on 256³. The modes of the
 //! DPU are taken as the row names them: "hybrid", or "onload" beside it.
 
-use super::{Placement, Quantity, Question, Requested};
+use super::{Quantity, Question, Requested};
 use crate::measured::Row;
 
 /// The run that answers such a claim; none for other rows.
@@ -27,15 +27,11 @@ pub(super) fn ask(row: &Row) -> Option<Requested> {
         cluster: row.cluster.clone(),
         tool: "krylov",
         options: ["--offload", mode, "-i", "2"].map(str::to_owned).into(),
-        software: None,
-        placement: Placement::First,
         nodes,
         ranks,
         message_bytes: None,
-        gpu_aware: None,
-        gpudirect: None,
-        gpus: None,
         column: Some("saved"),
+        ..Question::default()
     };
     Some(Requested::Run(question, Quantity::Share { percent: 1.0 }))
 }

@@ -1,24 +1,30 @@
 //! Which program, with which options, gives a measured value.
 //!
-//! Modelled: perftest (`ib_{send,write,read,atomic}_{lat,bw}`), OMB point to point (`osu_latency`, `osu_bw`,
-//! `osu_bibw`, `osu_mbw_mr`, `osu_multi_lat`) and collectives, IMB PingPong, which times the same exchange as `osu_latency`, IMB's collectives. A perftest row's
-//! variant holds the options of the tool; an OMB row's variant names the library, the buffers and the placement
-//! in words, of which those below are understood; "small messages" without a size are of 8 bytes.
+//! Modelled: perftest (`ib_{send,write,read,atomic}_{lat,bw}`), OMB point to point and collectives, over MPI and over NCCL, nccl-tests, IMB
+//! PingPong, which times the same exchange as `osu_latency`, IMB's collectives, programs on GPUs. A perftest row's variant holds the options of
+//! the tool; another row's variant names the library, the buffers and the placement in words (`words`); "small messages" without a size are
+//! of 8 bytes. Rows that compare two runs (`improvement`, `throughput ratio`, `overhead`) are answered by both.
 //!
-//! Not modelled: everything else; such a row is skipped, and the reason is counted.
+//! Not modelled: everything else; such a row is skipped, and the reason is told.
 
 mod broadcast;
+mod generation;
 mod gpu;
 mod krylov;
+mod names;
+mod nccl;
+mod words;
 
-use fabriscope_tools::{Measures, Operation, Ranks, Suite, Tool, Traits};
+use fabriscope_tools::{Ranks, Suite, Tool, Traits};
 
 use crate::measured::{Column, Measured, MeasuredError, Row};
+use names::{Named, quantity_of, tool_of};
+use words::Words;
 
 /// What to run for one measured value. Rows with equal questions are answered by one run.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Question {
-    /// The cluster that the row names.
+    /// The cluster that the row names, or an adapter of which a cluster has to be found.
     pub cluster: String,
     /// The tool, by its own name.
     pub tool: &'static str,
@@ -38,6 +44,10 @@ pub struct Question {
     pub gpu_aware: Option<bool>,
     /// The GPUs of the two ranks; the first two where nothing is said.
     pub gpus: Option<[u32; 2]>,
+    /// Where the ranks of a node are: `core`, `socket` or `numa`; as the library has it where nothing is said.
+    pub bind: Option<String>,
+    /// By what means long messages travel within a node; as the library does where nothing is said.
+    pub intra_node: Option<String>,
     /// Whether adapters and cores reach the memory of GPUs; as the library's part says where nothing is said.
     pub gpudirect: Option<bool>,
     /// The quantity that the tool gives under this name, where it gives several.
@@ -57,6 +67,19 @@ pub enum Placement {
     Farthest,
     /// As a scheduler finds them on a busy machine.
     Scattered,
+}
+
+impl Placement {
+    /// The word of files.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Placement::First => "first",
+            Placement::SameSwitch => "same_switch",
+            Placement::Farthest => "farthest",
+            Placement::Scattered => "scattered",
+        }
+    }
 }
 
 /// What a row's value is, with the factor from its unit to the base unit.
@@ -82,6 +105,47 @@ pub enum Quantity {
         /// Percent in one unit of the row.
         percent: f64,
     },
+    /// Bytes a second as a share of what the link carries.
+    OfLine {
+        /// Percent in one unit of the row.
+        percent: f64,
+    },
+}
+
+/// Two runs that a row compares.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Comparison {
+    /// The run that the row speaks of.
+    pub of: Question,
+    /// The one that it is compared with.
+    pub against: Question,
+    /// What of both.
+    pub quantity: Quantity,
+    /// How.
+    pub relation: Relation,
+}
+
+/// How one value stands to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Relation {
+    /// So many percent more.
+    Longer,
+    /// So many percent less.
+    Shorter,
+    /// So many times as much.
+    Times,
+}
+
+impl Relation {
+    /// `of` as seen from `against`.
+    #[must_use]
+    pub fn of(self, of: f64, against: f64) -> f64 {
+        match self {
+            Relation::Longer => 100.0 * (of / against - 1.0),
+            Relation::Shorter => 100.0 * (1.0 - of / against),
+            Relation::Times => of / against,
+        }
+    }
 }
 
 /// What becomes of a row.
@@ -89,8 +153,97 @@ pub enum Quantity {
 pub enum Requested {
     /// This run answers it.
     Run(Question, Quantity),
+    /// These two do.
+    Compare(Comparison),
     /// The model cannot give it, because of this.
     Skip(String),
+}
+
+impl Requested {
+    /// The runs that are needed, to be changed by what is known beside the row.
+    pub fn questions_mut(&mut self) -> impl Iterator<Item = &mut Question> {
+        let (first, second) = match self {
+            Requested::Run(question, _) => (Some(question), None),
+            Requested::Compare(Comparison { of, against, .. }) => (Some(of), Some(against)),
+            Requested::Skip(_) => (None, None),
+        };
+        first.into_iter().chain(second)
+    }
+
+    /// The runs that are needed.
+    pub fn questions(&self) -> impl Iterator<Item = &Question> {
+        let (first, second) = match self {
+            Requested::Run(question, _) => (Some(question), None),
+            Requested::Compare(Comparison { of, against, .. }) => (Some(of), Some(against)),
+            Requested::Skip(_) => (None, None),
+        };
+        first.into_iter().chain(second)
+    }
+}
+
+/// What kind of benchmark a row is of: promises are made and hits are counted by kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// perftest.
+    Perftest,
+    /// MPI between two ranks, or pairs of them.
+    PointToPoint,
+    /// Collective operations of MPI.
+    Collectives,
+    /// NCCL and RCCL.
+    Nccl,
+    /// Copies and kernels on the GPUs of a node.
+    Gpus,
+    /// Claims of talks and papers: "up to", generations of an adapter, one way against another.
+    Claims,
+}
+
+impl Kind {
+    /// Every kind, in the order of listings.
+    pub const ALL: [Kind; 6] = [Kind::Perftest, Kind::PointToPoint, Kind::Collectives, Kind::Nccl, Kind::Gpus, Kind::Claims];
+
+    /// What people call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Perftest => "perftest",
+            Kind::PointToPoint => "MPI point to point",
+            Kind::Collectives => "MPI collectives",
+            Kind::Nccl => "NCCL",
+            Kind::Gpus => "GPUs of a node",
+            Kind::Claims => "claims",
+        }
+    }
+
+    /// The kind of a row that asks this.
+    #[must_use]
+    pub fn of(asked: &Requested, benchmark: &str) -> Kind {
+        let (question, compared) = match asked {
+            Requested::Run(question, _) => (Some(question), false),
+            Requested::Compare(comparison) => (Some(&comparison.of), true),
+            Requested::Skip(_) => (None, false),
+        };
+        let own = tool_of(benchmark).ok().map(|named| named.tool.traits());
+        let run = question.and_then(|question| Tool::by_name(question.tool).ok()).map(Tool::traits);
+        // What answers a row that names no tool is not what was run there.
+        let Some(traits) = run.or(own).filter(|traits| !compared && (own.is_some() || traits.suite == Suite::Gpu)) else {
+            return Kind::Claims;
+        };
+        match traits.suite {
+            Suite::Perftest => Kind::Perftest,
+            Suite::NcclTests | Suite::OmbXccl => Kind::Nccl,
+            Suite::Gpu => Kind::Gpus,
+            _ if traits.is_collective() => Kind::Collectives,
+            _ => Kind::PointToPoint,
+        }
+    }
+}
+
+/// The metric of a row by its usual name, under which rows are put together: `t_avg[usec]` is a latency, a peak bandwidth a bandwidth.
+#[must_use]
+pub fn metric_of(row: &Row) -> String {
+    names::metric_of(&row.metric)
 }
 
 /// Finds the run that answers `row`.
@@ -98,37 +251,67 @@ pub enum Requested {
 /// # Errors
 /// A row of a modelled benchmark with a size or a value that no run can have.
 pub fn ask(measured: &Measured, row: &Row) -> Result<Requested, MeasuredError> {
-    if let Some(asked) = gpu::ask(row).or_else(|| broadcast::ask(row)).or_else(|| krylov::ask(row)) {
+    let apart = [gpu::ask, nccl::ask, broadcast::ask, krylov::ask, generation::ask];
+    if let Some(asked) = apart.into_iter().find_map(|ask| ask(row)) {
         return Ok(asked);
     }
-    let Some(program) = tool_of(&row.benchmark) else {
-        return Ok(Requested::Skip(format!("the benchmark `{}` is not modelled", row.benchmark)));
+    let named = match tool_of(&row.benchmark) {
+        Ok(named) => named,
+        Err(reason) => return Ok(Requested::Skip(reason)),
     };
-    let (tool, traits) = (program.name(), program.traits());
-    let Some(quantity) = quantity_of(&traits, &row.metric, &row.unit) else {
-        return Ok(Requested::Skip(format!("{tool} does not give the metric `{}` in `{}`", row.metric, row.unit)));
+    if let Some(bytes) = row.message_bytes {
+        check_size(measured, row, named.tool, bytes)?;
+    }
+    let asked = match versus(named, row) {
+        Some(asked) => Ok(asked),
+        None => single(named, row, &row.variant, &row.metric, &row.unit).map(|(question, quantity)| Requested::Run(question, quantity)),
     };
-    if row.value <= 0.0 {
+    let asked = asked.unwrap_or_else(Requested::Skip);
+    if row.value <= 0.0 && !matches!(asked, Requested::Skip(_)) {
         let problem = format!("a {} of {} cannot be measured", row.metric, row.value);
         return Err(measured.problem(row, Column::Value, problem, "correct the value or remove the row".to_owned()));
     }
-    if let Some(bytes) = row.message_bytes {
-        check_size(measured, row, program, bytes)?;
-    }
-    let peak = row.metric.to_ascii_lowercase().starts_with("peak");
-    let bytes = row.message_bytes.or_else(|| small_messages(row).then_some(SMALL_MESSAGE));
-    if bytes.is_none() && !peak {
-        return Ok(Requested::Skip("the row names no message size".to_owned()));
-    }
-    let mut words = Words::of(&traits, &row.variant);
-    words.options.extend(operation_of_imb(&row.benchmark).filter(|_| traits.suite == Suite::Imb).map(str::to_owned));
-    if let Some(reason) = words.not_modelled {
-        return Ok(Requested::Skip(reason));
-    }
-    let (nodes, ranks) = match shape(program, row, words.pairs) {
-        Ok(shape) => shape,
-        Err(reason) => return Ok(Requested::Skip(reason)),
+    Ok(asked)
+}
+
+/// The phrases of a row's variant that say nothing of the run.
+#[must_use]
+pub fn unread(row: &Row) -> Vec<String> {
+    let words = tool_of(&row.benchmark).ok().and_then(|named| Words::of(&named.tool.traits(), &row.variant).ok());
+    words.map(|words| words.unread).unwrap_or_default()
+}
+
+/// Two runs for a row of the form `… on vs off`.
+fn versus(named: Named, row: &Row) -> Option<Requested> {
+    let at = row.variant.to_ascii_lowercase().find(" on vs off")?;
+    let (relation, metric, unit) = match (row.metric.to_ascii_lowercase().as_str(), row.unit.as_str()) {
+        ("improvement", "%") => (Relation::Shorter, "latency", "us"),
+        (metric, "x") if metric.starts_with("throughput ratio") => (Relation::Times, "bandwidth", "MB/s"),
+        (metric, unit) => return Some(Requested::Skip(format!("a comparison of two runs has no metric `{metric}` in `{unit}` here"))),
     };
+    let side = |word: &str| {
+        let variant = format!("{} {word}{}", &row.variant[..at], &row.variant[at + " on vs off".len()..]);
+        single(named, row, &variant, metric, unit)
+    };
+    Some(match (side("on"), side("off")) {
+        (Ok((of, quantity)), Ok((against, _))) => Requested::Compare(Comparison { of, against, quantity, relation }),
+        (Err(reason), _) | (_, Err(reason)) => Requested::Skip(reason),
+    })
+}
+
+/// One run for a row, of which the variant, the metric and the unit may be those of one side; why there is none otherwise.
+fn single(named: Named, row: &Row, variant: &str, metric: &str, unit: &str) -> Result<(Question, Quantity), String> {
+    let (tool, traits) = (named.tool.name(), named.tool.traits());
+    let quantity = quantity_of(tool, &traits, metric, unit)?;
+    let peak = metric.to_ascii_lowercase().starts_with("peak");
+    // What is compared of short messages, without a size, is their latency.
+    let bytes = row.message_bytes.or_else(|| (small_messages(row) || metric != row.metric).then_some(SMALL_MESSAGE));
+    if bytes.is_none() && !peak {
+        return Err("the row names no message size".to_owned());
+    }
+    let mut words = Words::of(&traits, variant)?;
+    words.options.extend(named.operand.map(str::to_owned));
+    let (nodes, ranks) = shape(named.tool, row, &words)?;
     let question = Question {
         cluster: row.cluster.clone(),
         tool,
@@ -140,14 +323,16 @@ pub fn ask(measured: &Measured, row: &Row) -> Result<Requested, MeasuredError> {
         message_bytes: bytes.filter(|_| !peak),
         gpu_aware: words.gpu_aware,
         gpudirect: words.gpudirect,
+        bind: words.bind,
+        intra_node: words.intra_node,
         gpus: None,
         column: None,
     };
-    Ok(Requested::Run(question, quantity))
+    Ok((question, quantity))
 }
 
 /// Nodes and ranks of the job that the row speaks of; why there is none otherwise.
-fn shape(tool: Tool, row: &Row, pairs: Option<u32>) -> Result<(u32, u32), String> {
+fn shape(tool: Tool, row: &Row, words: &Words) -> Result<(u32, u32), String> {
     let (name, traits) = (tool.name(), tool.traits());
     if matches!(traits.ranks, Ranks::Job(_)) {
         let (Some(nodes), Some(ranks)) = (row.nodes, row.ranks) else {
@@ -158,15 +343,20 @@ fn shape(tool: Tool, row: &Row, pairs: Option<u32>) -> Result<(u32, u32), String
         }
         return Ok((nodes, ranks));
     }
-    let ranks = row.ranks.or(pairs.map(|p| 2 * p)).unwrap_or(2);
+    if let (Some(nodes), Some(said)) = (row.nodes, words.nodes)
+        && nodes != said
+    {
+        return Err(format!("the variant speaks of {said} node(s), the column `nodes` of {nodes}"));
+    }
+    let ranks = row.ranks.or(words.pairs.map(|p| 2 * p)).unwrap_or(2);
     let in_pairs = traits.ranks == Ranks::Pairs;
     if ranks % 2 == 1 || (!in_pairs && ranks != 2) {
         return Err(format!("{name} runs on {} ranks, not {ranks}", if in_pairs { "pairs of" } else { "2" }));
     }
     let within = traits.ranks == Ranks::TwoOnOneNode;
-    match row.nodes {
+    match row.nodes.or(words.nodes) {
         None | Some(2) if !within => Ok((2, ranks)),
-        Some(1) if traits.suite == Suite::Omb || within => Ok((1, ranks)),
+        Some(1) if matches!(traits.suite, Suite::Omb | Suite::OmbXccl) || within => Ok((1, ranks)),
         Some(nodes) if within => Err(format!("{name} runs within 1 node, not {nodes}")),
         Some(nodes) => Err(format!("{name} runs between 2 nodes, not {nodes}")),
         None => Ok((1, ranks)),
@@ -193,153 +383,32 @@ fn check_size(measured: &Measured, row: &Row, tool: Tool, bytes: u64) -> Result<
     Err(measured.problem(row, Column::MessageBytes, problem, format!("give a size from {smallest} to {LARGEST_MESSAGE} bytes")))
 }
 
-/// The tool that a table names, if its rows can be answered.
-fn tool_of(benchmark: &str) -> Option<Tool> {
-    let name = benchmark.trim().to_ascii_lowercase();
-    let named = |name: &str| Tool::all().find(|tool| tool.name() == name);
-    if matches!(name.as_str(), "imb pingpong" | "imb-mpi1 pingpong" | "imb-pingpong") {
-        return named("osu_latency");
+/// What an environment variable and a choice of algorithm mean to the tool: changes of a question that users and publications give beside rows.
+///
+/// # Errors
+/// A variable that is not modelled, an algorithm for a benchmark without any.
+pub(crate) fn set(question: &mut Question, algorithm: Option<&str>, environment: &[(&str, &str)]) -> Result<(), String> {
+    let Ok(tool) = Tool::by_name(question.tool) else { return Ok(()) };
+    let traits = tool.traits();
+    let mut words = Words::default();
+    for (name, value) in environment {
+        words.variable(&traits, name, value)?;
     }
-    if operation_of_imb(&name).is_some() {
-        return named("IMB-MPI1");
+    if let Some(algorithm) = algorithm {
+        words.options.extend(chosen(&traits, question.tool, algorithm)?);
     }
-    named(&name).filter(|tool| is_answered(&tool.traits()))
+    question.options.append(&mut words.options);
+    question.gpudirect = words.gpudirect.or(question.gpudirect);
+    question.gpu_aware = words.gpu_aware.or(question.gpu_aware);
+    Ok(())
 }
 
-/// Messages, what perftest has, and collective operations that a program waits for.
-fn is_answered(traits: &Traits) -> bool {
-    match (traits.suite, traits.operation) {
-        (Suite::Perftest, _) | (Suite::Omb, Operation::Message) => true,
-        (Suite::Omb, Operation::Collective(_)) => traits.measures == Measures::Latency,
-        (_, Operation::Message) => traits.ranks == Ranks::TwoOnOneNode,
-        _ => false,
-    }
-}
-
-/// The operation of a benchmark of IMB: `Alltoall` of `IMB-MPI1 Alltoall`.
-fn operation_of_imb(benchmark: &str) -> Option<&str> {
-    let name = benchmark.trim();
-    let rest = ["imb-mpi1 ", "imb ", "imb-"].into_iter().find_map(|prefix| {
-        name.get(..prefix.len()).filter(|head| head.eq_ignore_ascii_case(prefix)).and_then(|_| name.get(prefix.len()..))
-    })?;
-    let known = Tool::all().filter(|tool| tool.traits().is_collective() && is_answered(&tool.traits()));
-    let mut known = known.filter_map(|tool| tool.name().strip_prefix("osu_"));
-    known.any(|word| word.eq_ignore_ascii_case(rest)).then_some(rest)
-}
-
-fn quantity_of(traits: &Traits, metric: &str, unit: &str) -> Option<Quantity> {
-    let metric = metric.to_ascii_lowercase();
-    let gives_time = traits.measures == Measures::Latency;
-    match metric.as_str() {
-        "latency" | "t[usec]" | "time" | "t_avg" | "t_avg[usec]" | "t_typical" if gives_time => {
-            let us = match unit {
-                "ns" => 1e-3,
-                "us" | "usec" | "µs" => 1.0,
-                "ms" => 1e3,
-                "s" => 1e6,
-                _ => return None,
-            };
-            Some(Quantity::Latency { us })
-        }
-        "bandwidth" | "peak bandwidth" | "bw" | "bw average" if !gives_time => {
-            let bytes_per_s = match unit {
-                "B/s" => 1.0,
-                "MB/s" | "MB/sec" => 1e6,
-                "GB/s" => 1e9,
-                "MiB/s" | "MiB/sec" => 1_048_576.0,
-                "GiB/s" => 1_073_741_824.0,
-                "Mb/s" | "Mbit/s" => 1e6 / 8.0,
-                "Gb/s" | "Gbit/s" | "Gb/sec" => 1e9 / 8.0,
-                _ => return None,
-            };
-            Some(Quantity::Bandwidth { bytes_per_s })
-        }
-        "message rate" | "messages/s" | "msgrate" if !gives_time => {
-            let per_s = match unit {
-                "msg/s" | "messages/s" | "1/s" => 1.0,
-                "Mpps" | "Mmsg/s" => 1e6,
-                _ => return None,
-            };
-            Some(Quantity::MessageRate { per_s })
-        }
-        _ => None,
-    }
-}
-
-/// What the words of a variant mean.
-#[derive(Default)]
-struct Words {
-    options: Vec<String>,
-    software: Option<String>,
-    placement: Placement,
-    pairs: Option<u32>,
-    not_modelled: Option<String>,
-    gpu_aware: Option<bool>,
-    gpudirect: Option<bool>,
-}
-
-impl Words {
-    fn of(traits: &Traits, variant: &str) -> Words {
-        let mut words = Words::default();
-        let lower = variant.to_ascii_lowercase();
-        let places: Vec<&str> = variant.split([',', ';', ' ']).filter(|word| matches!(*word, "D" | "H" | "M" | "MD" | "MH")).collect();
-        match places[..] {
-            [] | ["H", "H"] if lower.contains("device buffers") || lower.contains("cuda") => {
-                words.not_modelled = Some("which buffers are on GPUs is not said".to_owned());
-            }
-            [sender, receiver] if places != ["H", "H"] => words.options.extend([sender.to_owned(), receiver.to_owned()]),
-            _ => {}
-        }
-        let switch = |on: &str, off: &str| if lower.contains(off) { Some(false) } else { lower.contains(on).then_some(true) };
-        words.gpu_aware = switch("gpu-aware mpi enabled", "gpu-aware mpi disabled");
-        words.gpudirect = switch("psm2_gpudirect=1", "psm2_gpudirect=0");
-        if traits.suite == Suite::Perftest {
-            words.perftest(variant);
-        } else {
-            words.library(variant, &lower);
-            words.window(&lower);
-        }
-        if lower.contains("same leaf") || lower.contains("same switch") || lower.contains("1 hop") {
-            words.placement = Placement::SameSwitch;
-        } else if lower.contains("across spine") || lower.contains("3 hops") || lower.contains("5 hops") {
-            words.placement = Placement::Farthest;
-        }
-        words
-    }
-
-    /// The options of the tool stand in the variant; `-a`, `-s` and `-F` say nothing beyond the row's size.
-    fn perftest(&mut self, variant: &str) {
-        let mut given = variant.split_whitespace();
-        while let Some(word) = given.next() {
-            match word {
-                "-a" | "--all" | "-F" => {}
-                "-s" | "--size" | "-n" | "--iters" => drop(given.next()),
-                _ => self.options.push(word.to_owned()),
-            }
-        }
-        if self.options.iter().any(|o| !o.starts_with('-')) && !variant.trim_start().starts_with('-') {
-            self.options.clear();
-        }
-    }
-
-    fn library(&mut self, variant: &str, lower: &str) {
-        const LIBRARIES: [&str; 10] =
-            ["mvapich", "open mpi", "openmpi", "hpc-x", "hpcx", "intel mpi", "intelmpi", "impi", "mpich", "cray mpi"];
-        let found = LIBRARIES.iter().filter_map(|name| lower.find(name)).min();
-        self.software = found.and_then(|at| variant.get(at..)).map(|rest| rest.split([',', ';']).next().unwrap_or(rest).trim().to_owned());
-    }
-
-    fn window(&mut self, lower: &str) {
-        for phrase in lower.split([',', ';']).map(str::trim) {
-            let mut words = phrase.split_whitespace();
-            match (words.next(), words.next(), words.next()) {
-                (Some("window"), Some(size), None) if size.parse::<u32>().is_ok() => {
-                    self.options.extend(["-W".to_owned(), size.to_owned()])
-                }
-                (Some(count), Some("pairs" | "pair"), None) => self.pairs = count.parse().ok(),
-                _ => {}
-            }
-        }
+/// The options that choose an algorithm.
+fn chosen(traits: &Traits, tool: &str, algorithm: &str) -> Result<[String; 2], String> {
+    match traits.suite {
+        Suite::NcclTests => Ok(["--env".to_owned(), format!("NCCL_ALGO={algorithm}")]),
+        Suite::Omb if traits.is_collective() => Ok(["--algorithm".to_owned(), algorithm.to_owned()]),
+        _ => Err(format!("{tool} has no choice of algorithms; leave `algorithm` out")),
     }
 }
 
@@ -366,13 +435,13 @@ mod tests {
     fn run(row: &str) -> (Question, Quantity) {
         match asked(row).unwrap() {
             Requested::Run(question, quantity) => (question, quantity),
-            Requested::Skip(reason) => panic!("skipped: {reason}"),
+            other => panic!("no single run: {other:?}"),
         }
     }
     fn skipped(row: &str) -> String {
         match asked(row).unwrap() {
             Requested::Skip(reason) => reason,
-            Requested::Run(question, _) => panic!("not skipped: {question:?}"),
+            other => panic!("not skipped: {other:?}"),
         }
     }
 
@@ -405,6 +474,66 @@ mod tests {
         assert_eq!((question.tool, question.nodes, question.ranks, question.software.as_deref()), ("IMB-MPI1", 4, 128, Some("IMPI193")));
         let (question, _) = run("t,i,osu_latency,\"inter-node, small messages\",2,2,,latency,us,3.88");
         assert_eq!(question.message_bytes, Some(8));
+    }
+
+    #[test]
+    fn rows_may_compare_two_runs() {
+        let Ok(Requested::Compare(comparison)) = asked("t,o,osu_latency,\"D D, GPUDirect on vs off\",2,2,4194304,improvement,%,17") else {
+            panic!()
+        };
+        assert_eq!((comparison.of.gpudirect, comparison.against.gpudirect), (Some(true), Some(false)));
+        assert_eq!((comparison.relation, comparison.of.message_bytes), (Relation::Shorter, Some(4 << 20)));
+        // 27 us against 3.8 us are 86 % less; 100 MB/s against 25 MB/s four times as much.
+        assert!((Relation::Shorter.of(3.8, 27.0) - 85.926).abs() < 0.001 && (Relation::Times.of(100.0, 25.0) - 4.0).abs() < 1e-9);
+        let Ok(Requested::Compare(comparison)) = asked("t,o,osu_bw,\"D D, GPUDirect on vs off\",2,2,4,throughput ratio (up to),x,4") else {
+            panic!()
+        };
+        assert_eq!((comparison.relation, comparison.of.options.join(" ").as_str()), (Relation::Times, "D D"));
+        assert!(skipped("t,o,osu_bw,\"D D, GPUDirect on vs off\",2,2,4,largest size improved,bytes,4").contains("largest size improved"));
+        let (question, quantity) = run("t,o,osu_bw,D D,2,2,262144,fraction of line rate,%,90");
+        assert_eq!((question.message_bytes, quantity), (Some(262_144), Quantity::OfLine { percent: 1.0 }));
+    }
+
+    #[test]
+    fn generations_are_asked_for_by_their_adapter() {
+        let (question, quantity) = run("t,efa,EFA generation table,Amazon EFA 2nd (2020) generation,2,2,,latency,us,9.5");
+        assert_eq!((question.cluster.as_str(), question.tool, question.options.join(" ").as_str()), ("efa-2", "ib_send_lat", "-c SRD"));
+        assert_eq!((question.message_bytes, quantity), (Some(8), Quantity::Latency { us: 1.0 }));
+        let (question, _) = run("t,efa,EFA generation table,Amazon EFA 3rd (2022) generation,2,2,,bandwidth,Gbit/s,200");
+        assert_eq!((question.cluster.as_str(), question.tool, question.message_bytes), ("efa-3", "ib_send_bw", None));
+        let Ok(Requested::Compare(comparison)) = asked("t,efa,verbs SRD vs UD latency,AWS c5n.18xlarge,2,2,,overhead (low),%,8") else {
+            panic!()
+        };
+        assert_eq!((comparison.of.options[1].as_str(), comparison.against.options[1].as_str()), ("SRD", "UD"));
+        assert!(skipped("t,efa,EFA generation table,Amazon EFA 9th generation,2,2,,latency,us,9.5").contains("which generation"));
+    }
+
+    #[test]
+    fn kinds_are_those_of_what_was_measured() {
+        let kind = |row: &str, benchmark: &str| Kind::of(&asked(row).unwrap(), benchmark);
+        assert_eq!(kind("t,c,ib_send_lat,-a,2,2,8,latency,us,1", "ib_send_lat"), Kind::Perftest);
+        assert_eq!(kind("t,c,IMB PingPong,x,2,2,8,t[usec],us,1", "IMB PingPong"), Kind::PointToPoint);
+        assert_eq!(kind("t,c,IMB Alltoall,x,2,64,8,t_avg[usec],us,1", "IMB Alltoall"), Kind::Collectives);
+        assert_eq!(kind("t,c,nvbandwidth,Host to Device,1,1,,bandwidth,GB/s,26", "nvbandwidth"), Kind::Gpus);
+        assert_eq!(kind("t,c,HBM bandwidth (BabelStream),Triad,1,1,,bandwidth,TB/s,1", "HBM bandwidth (BabelStream)"), Kind::Gpus);
+        assert_eq!(kind("t,efa,EFA generation table,1st,2,2,,latency,us,14", "EFA generation table"), Kind::Claims);
+        assert_eq!(kind("t,o,osu_latency,\"D D, GPUDirect on vs off\",2,2,8,improvement,%,80", "osu_latency"), Kind::Claims);
+    }
+
+    #[test]
+    fn variants_and_columns_that_contradict_are_refused() {
+        assert!(skipped("t,c,osu_latency,different sockets,2,2,8,latency,us,1").contains("the variant speaks of 1 node"));
+        let (question, _) = run("t,c,osu_latency,different sockets,,,8,latency,us,1");
+        assert_eq!((question.nodes, question.bind.as_deref()), (1, Some("socket")));
+    }
+
+    #[test]
+    fn settings_beside_the_rows_are_those_of_the_tool() {
+        let (mut question, _) = run("t,c,osu_latency,x,2,2,8,latency,us,1");
+        assert!(set(&mut question, Some("ring"), &[]).unwrap_err().contains("no choice of algorithms"));
+        set(&mut question, None, &[("PSM2_GPUDIRECT", "1")]).unwrap();
+        assert_eq!(question.gpudirect, Some(true));
+        assert!(set(&mut question, None, &[("UCX_TLS", "rc")]).unwrap_err().contains("UCX_TLS=rc"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use fabriscope_report::explain::{Stages, nanoseconds};
 use fabriscope_report::render::{Csv, Json, Renderer, Text};
-use fabriscope_report::{Cell, Column, Grid, Job, Outcome, Point, Queues, Summary, Table, Tolerances};
+use fabriscope_report::{Cell, Column, Grid, Job, Kind, Outcome, Point, Queues, Summary, Table, Tolerances};
 use fabriscope_units::{Bytes, Span};
 use proptest::prelude::*;
 
@@ -151,14 +151,15 @@ fn rows_have_as_many_cells_as_columns() {
 
 #[test]
 fn limits_hold_at_their_value() {
-    let tolerances = Tolerances::parse("t.toml", "[a]\nmedian_percent = 10\np90_percent = 20\n").unwrap();
+    let tolerances = Tolerances::parse("t.toml", "[goals]\ngpus = { median = 10, p90 = 20 }\n[table.a]\n").unwrap();
+    let goal = tolerances.goal(Kind::Gpus).unwrap();
     // Ten points with errors of 1 to 10 per cent: median 5.5, 90 % at rank 8.1: 9.1.
     let points: Vec<Point> = (1..=10).map(|percent| Point { measured: 100.0, predicted: 100.0 + f64::from(percent) }).collect();
     let summary = Summary::of(&points).unwrap();
     assert!((summary.median - 5.5).abs() < 1e-9 && (summary.p90 - 9.1).abs() < 1e-9 && (summary.bias - 5.5).abs() < 1e-9);
-    assert!(tolerances.of("a").unwrap().holds(&summary));
+    assert!(goal.hold(&summary));
     let twice = points.iter().map(|point| Point { predicted: 100.0 + 2.2 * (point.predicted - 100.0), ..*point }).collect::<Vec<_>>();
     // Medians of 12.1 are too much.
-    assert!(!tolerances.of("a").unwrap().holds(&Summary::of(&twice).unwrap()));
+    assert!(!goal.hold(&Summary::of(&twice).unwrap()));
     assert_eq!(tolerances.tables().collect::<Vec<_>>(), ["a"]);
 }

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use fabriscope_report::compare::{Beside, beside};
 use fabriscope_report::measured::read;
 use fabriscope_report::validate::{Detail, validate};
-use fabriscope_report::{Answer, Measured, Point, Predict, Question, Refusal, Summary, Tolerances};
+use fabriscope_report::{Answer, Kind, Measured, Point, Predict, Question, Refusal, Summary, Terms, Tolerances};
 use proptest::prelude::*;
 
 const HEAD: &str = "table,cluster,benchmark,variant,nodes,ranks,message_bytes,metric,unit,value\n";
@@ -17,7 +17,7 @@ fn file(rows: &str) -> Measured {
 
 /// What a run of everything gives: 10 us, 1 GB/s, a million messages a second.
 fn all(_: &Question) -> Result<Answer, Refusal> {
-    Ok(Answer { latency_us: Some(10.0), bytes_per_s: Some(1e9), messages_per_s: Some(1e6), percent: Some(20.0) })
+    Ok(Answer { latency_us: Some(10.0), bytes_per_s: Some(1e9), messages_per_s: Some(1e6), percent: Some(20.0), ..Answer::default() })
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn a_prediction_is_in_the_unit_of_its_row() {
     ];
     for (tool, metric, unit, expected) in rows {
         let table = file(&format!("t,ri2,{tool},,2,2,8,{metric},{unit},1\n"));
-        let report = validate(&[table], &[], &Tolerances::default(), &all).unwrap();
+        let report = validate(&[table], &[], &Terms::default(), &all);
         let point = report.tables[0].points.first().unwrap_or_else(|| panic!("{tool}: {:?}", report.tables[0].skipped));
         assert!((point.point.predicted / expected - 1.0).abs() < 1e-6, "{tool}, {unit}: {} not {expected}", point.point.predicted);
         assert_eq!((point.metric.as_str(), point.unit.as_str(), point.nodes, point.message_bytes), (metric, unit, Some(2), Some(8)));
@@ -52,12 +52,9 @@ fn a_prediction_is_in_the_unit_of_its_row() {
 fn what_a_tool_does_not_print_is_skipped() {
     let table = file("t,ri2,osu_bw,,2,2,8,bandwidth,MB/s,1\nt,ri2,osu_mbw_mr,,2,2,8,message rate,msg/s,1\n");
     let bandwidth = |_: &Question| Ok(Answer { bytes_per_s: Some(1e6), ..Answer::default() });
-    let report = validate(&[table], &[], &Tolerances::default(), &bandwidth).unwrap();
-    let skipped: Vec<_> = report.tables[0].skipped.iter().collect();
-    assert_eq!(
-        (report.tables[0].points.len(), skipped),
-        (1, vec![(&"osu_mbw_mr does not print the metric `message rate`".to_owned(), &1)])
-    );
+    let report = validate(&[table], &[], &Terms::default(), &bandwidth);
+    let skipped: Vec<_> = report.tables[0].skipped.iter().map(|skipped| (skipped.reason.as_str(), skipped.lines.as_slice())).collect();
+    assert_eq!((report.tables[0].points.len(), skipped), (1, vec![("osu_mbw_mr does not print the metric `message rate`", &[3][..])]));
 }
 
 /// Counts how often each question was asked and how progress was told.
@@ -92,7 +89,7 @@ proptest! {
         let line = |(table, bytes, value): &(usize, u64, u32)| format!("{},ri2,osu_latency,,2,2,{bytes},latency,us,{value}\n", ["a", "b", "c"][*table]);
         let text: String = rows.iter().map(line).collect();
         let counting = Counting::default();
-        let report = validate(&[file(&text)], &[], &Tolerances::default(), &counting).unwrap();
+        let report = validate(&[file(&text)], &[], &Terms::default(), &counting);
         let asked = counting.asked.into_inner().unwrap();
         prop_assert!(asked.values().all(|times| *times == 1), "{:?}", asked);
         let sizes: std::collections::BTreeSet<u64> = rows.iter().map(|(_, bytes, _)| *bytes).collect();
@@ -110,7 +107,7 @@ proptest! {
             let expected: Vec<Point> = own().filter(|(_, bytes, _)| *bytes != 3)
                 .map(|(_, bytes, value)| Point { measured: f64::from(*value), predicted: *bytes as f64 + 1.0 }).collect();
             prop_assert_eq!(result.points.iter().map(|point| point.point).collect::<Vec<_>>(), expected);
-            prop_assert_eq!(result.skipped.values().sum::<usize>() + result.points.len(), own().count());
+            prop_assert_eq!(result.skipped_rows() + result.points.len(), own().count());
         }
     }
 
@@ -123,7 +120,7 @@ proptest! {
                 let us = values[question.message_bytes.unwrap() as usize] * factor;
                 Ok(Answer { latency_us: Some(us), ..Answer::default() })
             };
-            let summary = validate(&[file(&text)], &[], &Tolerances::default(), &wrong).unwrap().tables[0].summary().unwrap();
+            let summary = validate(&[file(&text)], &[], &Terms::default(), &wrong).tables[0].summary().unwrap();
             let error = 100.0 * (factor - 1.0);
             for found in [summary.median, summary.p90, summary.max] {
                 prop_assert!((found - error.abs()).abs() < 1e-6, "{} and {}", found, error);
@@ -135,9 +132,12 @@ proptest! {
     /// Limits hold at their value and above, and at no other.
     #[test]
     fn limits_are_those_of_the_file(median in 0u32..40, p90 in 0u32..40, at in 1u32..30, most in 1u32..30) {
-        let tolerances = Tolerances::parse("t.toml", &format!("[t]\nmedian_percent = {median}\np90_percent = {p90}\n")).unwrap();
+        let tolerances = Tolerances::parse("t.toml", &format!("[goals]\nperftest = {{ median = {median}, p90 = {p90} }}\n")).unwrap();
         let summary = Summary { median: f64::from(at), p90: f64::from(at + most), max: 99.0, bias: 0.0 };
-        prop_assert_eq!(tolerances.of("t").unwrap().holds(&summary), at <= median && at + most <= p90);
+        let goal = tolerances.goal(Kind::Perftest).unwrap();
+        prop_assert_eq!(goal.hold(&summary), at <= median && at + most <= p90);
+        let holds = tolerances.standing("t", "latency", Kind::Perftest, Some(&summary)).unwrap().holds();
+        prop_assert_eq!(holds, goal.hold(&summary));
     }
 
     /// Beside a tool's output: its lines stand as they were, in order; each published size has its value and its error behind a bar in one column.
@@ -174,19 +174,19 @@ proptest! {
 }
 
 #[test]
-fn a_table_with_limits_and_no_points_fails() {
-    // Nothing was compared: that is no proof.
+fn a_table_with_a_goal_and_no_points_fails() {
+    // Nothing was compared: that is no proof. What is not a benchmark at all counts among the claims.
     let table = || file("t,ri2,osu_unknown,,2,2,8,latency,us,1\n");
-    let tolerances = Tolerances::parse("t.toml", "[t]\nmedian_percent = 50\n").unwrap();
-    let report = validate(&[table()], &[], &tolerances, &all).unwrap();
+    let tolerances = Tolerances::parse("t.toml", "[goals]\nclaims = { median = 50, p90 = 50 }\n").unwrap();
+    let report = validate(&[table()], &[], &Terms { tolerances, ..Terms::default() }, &all);
     assert_eq!(report.failures().count(), 1);
-    assert_eq!(validate(&[table()], &[], &Tolerances::default(), &all).unwrap().failures().count(), 0);
+    assert_eq!(validate(&[table()], &[], &Terms::default(), &all).failures().count(), 0);
 }
 
 #[test]
 fn points_are_shown_when_they_are_asked_for() {
     let table = || file("t,ri2,osu_latency,,2,2,8,latency,us,8\nt,ri2,osu_bw,peak,2,2,,peak bandwidth,MB/s,1250\n");
-    let report = validate(&[table()], &[], &Tolerances::default(), &all).unwrap();
+    let report = validate(&[table()], &[], &Terms::default(), &all);
     let grids = |detail| report.outcome(detail).tables().map(|grid| grid.text()).collect::<Vec<_>>();
     assert_eq!((grids(Detail::Tables).len(), grids(Detail::Points).len()), (1, 2));
     // 10 us of 8 are 25 % more, 1000 MB/s of 1250 are 20 % less.
