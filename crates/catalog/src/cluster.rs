@@ -213,6 +213,10 @@ pub struct Cluster {
     pub placement: NodeChoice,
     /// Name of the MPI library that programs use where nothing else is said.
     pub software: String,
+    /// Name of the library of collectives on GPUs, as `nccl-2.18`, where nodes have GPUs that it drives; the usual release of the GPUs'
+    /// vendor over their adapters where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collectives: Option<String>,
 }
 
 fn inline_name() -> String {

@@ -71,7 +71,7 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
     let mut groups: Vec<NodeGroup> = Vec::new();
     for (((group, node), link), Chosen { nodes, hosts }) in written.iter().zip(found).zip(links).zip(chosen) {
         let (cable, host_length) = cable_of(catalog, cluster, group)?;
-        let nccl = nccl(catalog, &node);
+        let nccl = nccl(catalog, cluster, &node)?;
         let software = software_of(catalog, cluster, group)?.clone();
         let first_endpoint = groups.last().map_or(0, |before| before.endpoints().end);
         let name = group.name.to_owned();
@@ -274,15 +274,28 @@ fn fits_nic(cluster: &Cluster, nic: &Nic, link: Option<&LinkSpeed>) -> Result<()
     Ok(())
 }
 
-/// The collective library of the node's GPUs over its adapters, if there is one.
-fn nccl(catalog: &Catalog, node: &ResolvedNode) -> Option<Software> {
-    let gpu = node.gpu.as_ref()?;
+/// The collective library of the node's GPUs over its adapters, if there is one: that of the cluster, or else the usual release.
+fn nccl(catalog: &Catalog, cluster: &Cluster, node: &ResolvedNode) -> Result<Option<Software>, Problem> {
+    let Some(gpu) = node.gpu.as_ref() else { return Ok(None) };
     let fits = |software: &Software| {
         let ours = software.nccl.as_ref().is_some_and(|nccl| nccl.vendor == gpu.vendor);
         ours && software.interface == node.nic.interface
     };
+    if let Some(name) = &cluster.collectives {
+        let software = catalog.software(name).map_err(|error| missing(&["collectives"], &error))?;
+        if software.nccl.is_none() {
+            let message = format!("`{name}` has no collectives on GPUs");
+            return Err(Problem::at(&["collectives"], message, "use a part with a table [nccl], as \"nccl\""));
+        }
+        if !fits(software) {
+            let message = format!("`{name}` does not drive `{}` over `{}`", gpu.name, node.nic.name);
+            return Err(Problem::at(&["collectives"], message, "name the library of the GPUs' vendor, or leave it out"));
+        }
+        return Ok(Some(software.clone()));
+    }
     let software = catalog.parts().filter_map(|part| if let AnyPart::Software(software) = part { Some(&**software) } else { None });
-    software.filter(|software| fits(software)).min_by(|one, other| one.name.cmp(&other.name)).cloned()
+    let usual = |software: &&Software| fits(software) && software.nccl.as_ref().is_some_and(|nccl| nccl.release.is_none());
+    Ok(software.filter(usual).min_by(|one, other| one.name.cmp(&other.name)).cloned())
 }
 
 fn fits_software(catalog: &Catalog, nic: &Nic, software: &Software) -> Result<(), Problem> {

@@ -177,7 +177,7 @@ const CHANGES: [(&str, Change); 8] = [
     }),
     ("blocks of the kernels", |parts, _| {
         let Some(block) = parts.sole_mut().node.gpu.as_mut().and_then(|gpu| gpu.block.as_mut()) else { return false };
-        for rate in [&mut block.ll, &mut block.ll128, &mut block.simple].into_iter().chain(&mut block.multimem) {
+        for rate in [&mut block.ll, &mut block.ll128, &mut block.simple] {
             rate.value = double(rate.value);
         }
         true

@@ -1,7 +1,8 @@
 //! Ways through a machine.
 //!
 //! Modelled: the way with the least latency, and among those the one with the fewest links; memories, adapters and GPUs are ends
-//! and not passed, but GPUs that relay. GPUs use their own links where these lead to the peer, and PCI Express otherwise.
+//! and not passed, but GPUs that relay. GPUs use their own links where these lead to the peer, then those that are coherent with a
+//! processor, and PCI Express otherwise.
 //! Not modelled: adaptive choice among several ways, access control (ACS) that forces peers through the host bridge.
 
 use std::cmp::Reverse;
@@ -86,10 +87,13 @@ impl Machine {
     /// The way from one vertex to another, if there is one.
     #[must_use]
     pub fn path(&self, from: VertexId, to: VertexId, purpose: Purpose) -> Option<Path> {
-        if purpose == Purpose::Copy
-            && let Some(path) = self.search(from, to, |kind| kind.is_scale_up() || kind.is_coherent() || kind == LinkKind::Memory)
-        {
-            return Some(path);
+        if purpose == Purpose::Copy {
+            // Peers have links of their own, though the way through a processor that both share is no longer.
+            let own = |kind: LinkKind| kind.is_scale_up() || kind == LinkKind::Memory;
+            let near = || self.search(from, to, |kind| own(kind) || kind.is_coherent());
+            if let Some(path) = self.search(from, to, own).or_else(near) {
+                return Some(path);
+            }
         }
         self.search(from, to, |kind| !kind.is_scale_up())
     }

@@ -159,3 +159,22 @@ fn a_gpu_limits_who_reads_it_over_pci_express() {
     assert_eq!(rate(true, "hbm0", "memory0", Purpose::Copy, Access::Write), gbps(200));
     assert_eq!(rate(true, "hbm0", "hbm1", Purpose::Copy, Access::Read), gbps(800));
 }
+
+#[test]
+fn peers_copy_over_their_own_links_and_not_through_a_coherent_processor() {
+    // Two GPUs that NVLink-C2C joins to one processor, 20 ns each, and NVLinks to a switch, 300 ns each: fewer nanoseconds are no way.
+    let mut b = Machine::builder();
+    let mut add = |kind, name: &str| b.vertex(Vertex::new(kind, name));
+    let numa = add(VertexKind::Numa { package: 0 }, "numa0");
+    let switch = add(VertexKind::ScaleUpSwitch, "nvswitch0");
+    let gpus = ["gpu0", "gpu1"].map(|name| add(VertexKind::Gpu, name));
+    let memories = ["hbm0", "hbm1"].map(|name| add(VertexKind::DeviceMemory, name));
+    for (gpu, memory) in gpus.into_iter().zip(memories) {
+        b.link(Link::new(gpu, memory, LinkKind::Memory, Rate::from_gbps(8000), Span::from_ns(50)));
+        b.link(Link::new(gpu, switch, LinkKind::NvLink { generation: 5, links: 18 }, Rate::from_gbps(7200), Span::from_ns(300)));
+        b.link(Link::new(numa, gpu, LinkKind::Coherent, Rate::from_gbps(1600), Span::from_ns(20)));
+    }
+    let machine = b.build().unwrap();
+    assert_eq!(way(&machine, "hbm0", "hbm1", Purpose::Copy), ["hbm0", "gpu0", "nvswitch0", "gpu1", "hbm1"]);
+    assert_eq!(way(&machine, "hbm0", "numa0", Purpose::Copy), ["hbm0", "gpu0", "numa0"]);
+}

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use fabriscope_nccl::{self as nccl, Course, Direction, NetWay, Peer, Peers, Plan, Step, Transport};
+use fabriscope_nccl::{self as nccl, Course, Direction, NetWay, Peer, Peers, Plan, Transport};
 use fabriscope_node::ProgramError;
 use smallvec::{SmallVec, smallvec};
 
@@ -30,7 +30,8 @@ impl Communicator {
         for part in &plan.parts {
             for lane in plan.lanes(channels, rank, part) {
                 let course = lane.course();
-                let pace = if heads(&lane.step(0)) { self.library().pace_of_switch() } else { self.library().pace(plan.choice.protocol) };
+                let (protocol, threads) = (plan.choice.protocol, plan.choice.threads);
+                let pace = self.library().pace_of(protocol, threads, lane.share(plan.choice));
                 let (receive, send) = course.peers();
                 let ends = |peers: &Peers, sends| -> Result<Vec<(Peer, Vec<FifoId>)>, ProgramError> {
                     let of = |peer: &Peer| {
@@ -62,12 +63,6 @@ impl Communicator {
         self.net.borrow_mut().expect_of_network(network);
         Ok(self.enqueue(plans))
     }
-}
-
-/// Whether the switch of the links reduces for this step, or spreads its bytes.
-fn heads(step: &Step) -> bool {
-    let (reduces, spreads) = (|peer: &Peer| matches!(peer, Peer::Reduction(_)), |peer: &Peer| matches!(peer, Peer::Multicast(_)));
-    step.receive.iter().any(reduces) || step.send.iter().any(spreads)
 }
 
 /// The connections of all ranks that a plan uses, with their adapters where they lead to other nodes.

@@ -6,8 +6,9 @@
 //! ```
 //! Source: NCCL, src/device/prims_simple.h, prims_ll.h, prims_ll128.h.
 //! Modelled: one copy for a slice, bound by what its block moves and by the links of the node, which all blocks share max-min fairly;
-//! FIFOs with slots; what a step costs by protocol; kernels of a stream in turn.
-//! Not modelled: warps of a block that run apart, caches of the GPU, other kernels on it.
+//! lines of LL and LL128 that another block of the node takes on while later ones of the slice are written; FIFOs with slots; what a step
+//! costs by protocol; kernels of a stream in turn.
+//! Not modelled: receivers of lines that are faster than the sender, warps of a block that run apart, caches of the GPU, other kernels on it.
 //!
 //! Sans-I/O: the caller says how far time has come ([`advance`](Kernels::advance)), and is told when somebody should look again.
 
@@ -364,6 +365,18 @@ impl Kernels {
         for id in step.to.iter() {
             self.fifos[id.0 as usize].occupy(step.slots);
         }
+        let (flows, at, contents) = (block.pace.flows(), self.now + block.pace.step.end, block.contents);
+        let (to, told, slots) = (Rc::clone(&step.to), step.bytes, step.slots);
+        for id in to.iter().filter(|_| flows) {
+            // Lines have their flags: the receiver follows with the first of them.
+            let fifo = &mut self.fifos[id.0 as usize];
+            if fifo.receiver == FifoEnd::Block {
+                fifo.fill(at, told, slots, contents);
+                self.wake(*id, RECEIVER);
+            }
+        }
+        let Some(block) = self.blocks.get(&number) else { return };
+        let Some(step) = &block.current else { return };
         let bytes = if step.in_place { Bytes::ZERO } else { step.bytes };
         let known = (block.gpu, block.pace.taken, Rc::clone(&step.from), Rc::clone(&step.to));
         let uses = match self.known_uses.get(&known) {
@@ -375,7 +388,7 @@ impl Kernels {
                 uses
             }
         };
-        let flow = self.sharing.start(self.now, bytes, uses, block.pace.rate);
+        let flow = self.sharing.start(self.now, bytes, uses, block.pace.most(bytes));
         self.copies.insert(flow, number);
     }
 
@@ -420,6 +433,9 @@ impl Kernels {
         }
         for id in step.to.iter() {
             let fifo = &mut self.fifos[id.0 as usize];
+            if pace.flows() && fifo.receiver == FifoEnd::Block {
+                continue;
+            }
             let fence = if pace.fenced { fifo.way.latency + fifo.way.back } else { Span::ZERO };
             fifo.fill(now + pace.step.end + fence, step.bytes, step.slots, contents);
             self.wake(*id, RECEIVER);

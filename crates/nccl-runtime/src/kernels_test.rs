@@ -20,7 +20,7 @@ fn pair(link: u64, latency: Span) -> (Kernels, impl Fn(&mut Kernels, usize) -> F
 
 /// A block moves 10 GB/s.
 fn pace(begin: Span, end: Span, fenced: bool) -> Pace {
-    Pace { rate: Rate::from_bps(10 * GB), taken: (1, 1), step: StepParameters { start: Span::ZERO, begin, end }, fenced }
+    Pace { rate: Rate::from_bps(10 * GB), wave: Bytes::ZERO, taken: (1, 1), step: StepParameters { start: Span::ZERO, begin, end }, fenced }
 }
 
 fn plan(pace: Pace, from: Vec<FifoId>, to: Vec<FifoId>, chunks: u32, bytes: u64, in_place: bool) -> BlockPlan {
@@ -70,6 +70,31 @@ fn a_step_is_the_sum_of_its_parts() {
         let once = 2_000_000 + 100_000 + 3_000_000;
         assert_eq!(kernels.ended(1, taken), Some(Time::from_ps(1_000_000 + 2 * once + ways * 700_000)), "fenced: {fenced}");
     }
+}
+
+#[test]
+fn lines_are_taken_on_while_later_ones_are_written() {
+    // Three GPUs, a chunk of 1 MB at 10 GB/s, threads that carry 100 kB at once: 100 us each. A line takes 0.7 us to the next GPU, so
+    // the last one is two ways behind the first; with slices it would wait for two whole chunks.
+    let chain = |wave: u64| {
+        let mut kernels = Kernels::new(Sharing::new(vec![Rate::from_bps(100 * GB); 3]), vec![Vec::new(); 3]);
+        let fifos = [0, 1].map(|from| {
+            let uses = vec![Use { resource: ResourceId(from), weight: Weight::ONE }];
+            let way = FifoPath { uses, latency: Span::from_ns(700), back: Span::from_ns(700), ..FifoPath::default() };
+            kernels.add_fifo(Fifo::new(way, SLOTS, FifoEnd::Block, FifoEnd::Block))
+        });
+        let pace = Pace { wave: Bytes(wave), ..pace(Span::ZERO, Span::ZERO, false) };
+        kernels.launch(0, Time::ZERO, vec![plan(pace, Vec::new(), vec![fifos[0]], 1, 1_000_000, false)]);
+        kernels.launch(1, Time::ZERO, vec![plan(pace, vec![fifos[0]], vec![fifos[1]], 1, 1_000_000, false)]);
+        let last = kernels.launch(2, Time::ZERO, vec![plan(pace, vec![fifos[1]], Vec::new(), 1, 1_000_000, false)]);
+        finish(&mut kernels);
+        kernels.ended(2, last).unwrap().as_ps()
+    };
+    assert_eq!(chain(0), 3 * 100_000_000 + 2 * 700_000);
+    assert_eq!(chain(100_000), 100_000_000 + 2 * 700_000);
+    // Of the eleventh round a tenth is in use.
+    let (of_rounds, expected) = (chain(99_000), 108_900_000 + 2 * 700_000);
+    assert!(of_rounds.abs_diff(expected) < 1000, "{of_rounds} ps");
 }
 
 #[test]

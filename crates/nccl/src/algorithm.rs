@@ -132,6 +132,16 @@ impl Protocol {
             Protocol::Simple => data,
         }
     }
+    /// What is carried at once by those who wait for the same flags: 8 bytes of each thread of a block by LL, the 1,920 bytes of a warp by
+    /// LL128 (prims_ll.h, prims_ll128.h). By Simple all wait for the whole slice.
+    #[must_use]
+    pub const fn wave(self, threads: u32) -> Bytes {
+        match self {
+            Protocol::Ll => Bytes(threads as u64 * 8),
+            Protocol::Ll128 => Bytes(self.grain()),
+            Protocol::Simple => Bytes(0),
+        }
+    }
     /// Chunks are whole multiples of it (device.h, ncclProtoGrainSize).
     pub(crate) const fn grain(self) -> u64 {
         match self {

@@ -69,7 +69,7 @@ pub use error::NcclError;
 pub use path_type::PathType;
 pub use plan::{Course, Direction, Lane, Part, Peer, Peers, Plan, SLOTS, Slice, Step, point_to_point};
 pub use search::{Channel, Graph, Graphs, Pattern, search};
-pub use settings::{Set, Settings};
+pub use settings::{Release, Set, Settings};
 pub use topology::{Adapter, Facts, Topology};
 pub use transport::{NetWay, Transport};
 pub use tuner::{Choice, Entry, Tuner};

@@ -21,9 +21,21 @@ pub enum Set {
     On,
 }
 
+/// A release of NCCL, as far as its constants and rules differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Release {
+    /// 2.18, before Blackwell.
+    V2_18,
+    /// 2.22, and 2.27 for Blackwell.
+    #[default]
+    Usual,
+}
+
 /// The variables that matter for channels, choice and plans.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
+    /// The release itself, which nobody sets by a variable.
+    pub release: Release,
     /// `NCCL_ALGO`: algorithms that may be used, in the order of [`Algorithm::ALL`].
     pub algorithms: [bool; 6],
     /// `NCCL_PROTO`: protocols that may be used; of LL128 the library decides where nobody says so.
@@ -73,6 +85,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
+            release: Release::default(),
             algorithms: [true; 6],
             protocols: [Set::Auto; 3],
             least_channels: 0,

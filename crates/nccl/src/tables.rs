@@ -143,6 +143,20 @@ pub(crate) const fn nvls_channels(capability: u32, several_nodes: bool) -> usize
 pub(crate) const MOST_THREADS: u32 = 640;
 pub(crate) const SIMPLE_THREADS: u32 = 512;
 pub(crate) const WARP: u32 = 32;
+/// Of a tree's block those who reduce and those who spread, of all: 384 and 256 threads with Simple, where all are 512, and seven and three
+/// tenths with lines (all_reduce.h, runTreeSplit).
+pub(crate) const TREE_SPLIT_SIMPLE: [u32; 3] = [12, 8, 16];
+pub(crate) const TREE_SPLIT_LINES: [u32; 3] = [7, 3, 10];
+/// Warps of a block with NVLS that scatter, gather, reduce and spread (all_reduce.h, RunWorkColl of NVLS): in a node of few and of many
+/// GPUs, where one group reduces and spreads, and between nodes.
+pub(crate) const NVLS_WARPS_FEW: [u32; 4] = [7, 6, 7, 7];
+pub(crate) const NVLS_WARPS: [u32; 4] = [8, 7, 5, 5];
+pub(crate) const NVLS_WARPS_NODES: [u32; 4] = [8, 7, 3, 2];
+/// GPUs of a node that are few.
+pub(crate) const NVLS_FEW: u32 = 6;
+/// The same of an all-gather and a reduce-scatter (all_gather.h, reduce_scatter.h).
+pub(crate) const NVLS_WARPS_ALL_GATHER: [u32; 4] = [0, 16, 0, 4];
+pub(crate) const NVLS_WARPS_REDUCE_SCATTER: [u32; 4] = [5, 0, 12, 0];
 /// Bytes for each thread below which channels and threads are left out: LL (times ranks for rings), LL128, Simple, CollNet (comm.h).
 pub(crate) const THREAD_THRESHOLDS: [u64; 3] = [8, 8, 64];
 pub(crate) const COLLNET_THRESHOLD: u64 = 512;
@@ -165,6 +179,18 @@ pub(crate) const HOP_LATENCY_SM100: [[[f64; 3]; 6]; 3] = [
     [[1.0, 1.9, 4.0], [1.0, 2.5, 5.7], [0.0, 0.0, 3.7], [0.0, 0.0, 2.8], [0.0; 3], [0.0; 3]],
     [[5.0, 8.5, 14.0], [2.7, 4.0, 14.0], [0.0, 0.0, 31.0], [0.0, 0.0, 30.0], [0.0, 0.0, 18.0], [0.0, 0.0, 20.9]],
 ];
+
+/// The same of 2.18.3 (tuning.cc): NVLS begins with 23 µs, and hops of trees with Simple take 4, 6 and 14.
+pub(crate) const BASE_LATENCY_2_18: [[f64; 3]; 6] =
+    [[6.8, 14.0, 0.0], [6.6, 14.0, 8.4], [6.8, 14.0, 0.0], [6.8, 14.0, 0.0], [0.0, 0.0, 23.0], [0.0, 0.0, 23.0]];
+pub(crate) const HOP_LATENCY_2_18: [[[f64; 3]; 6]; 3] = [
+    [[0.6, 1.25, 4.0], [0.6, 1.9, 3.4], [0.0, 0.0, 8.0], [0.0, 0.0, 4.75], [0.0; 3], [0.0; 3]],
+    [[1.0, 1.9, 6.0], [1.0, 2.5, 5.7], [0.0, 0.0, 8.0], [0.0, 0.0, 8.0], [0.0; 3], [0.0; 3]],
+    [[5.0, 8.5, 14.0], [2.7, 4.0, 14.0], [0.0, 0.0, 10.7], [0.0, 0.0, 14.0], [0.0, 0.0, 18.0], [0.0, 0.0, 19.0]],
+];
+/// Most of LL on Hopper in 2.18.3, and how much of a ring's rate LL reaches.
+pub(crate) const LL_MOST_HOPPER_2_18: [f64; 3] = [87.7, 22.5, 19.0];
+pub(crate) const LL_SHARE_2_18: f64 = 0.25;
 
 /// Which row of the tables by generation a GPU has: Volta, Ampere, Hopper, Blackwell.
 pub(crate) const fn generation(capability: u32) -> usize {

@@ -4,12 +4,13 @@
 
 use std::sync::Arc;
 
-use fabriscope_catalog::{CpuFamily, Layer, Rdma, ResolvedCluster, StepParameters, Vendor};
+use fabriscope_catalog::{Cpu, CpuFamily, Layer, Rdma, ResolvedCluster, StepParameters, Vendor};
 use fabriscope_machine::{Machine, PathClass};
 use fabriscope_nccl::{
-    Adapter, Architecture, Communicator, Facts, NcclError, NodeKind, Processor, Protocol, RankPlacement, Settings, Topology, search,
+    Adapter, Architecture, Communicator, Facts, NcclError, NodeKind, Processor, Protocol, RankPlacement, Release, Settings, Topology,
+    search,
 };
-use fabriscope_units::{Rate, Span};
+use fabriscope_units::{Bytes, Rate, Span};
 use fabriscope_wire::{Collective, Element};
 
 use crate::address::PciAddress;
@@ -20,12 +21,41 @@ use crate::unlike::Unlike;
 pub struct Pace {
     /// What a block moves of payload at most.
     pub rate: Rate,
+    /// What its threads carry at once where each waits for its own flag: a step takes whole rounds of them, and who receives takes the
+    /// first lines while the last are written. Nothing where threads wait together.
+    pub wave: Bytes,
     /// Bytes on a link for bytes of payload.
     pub taken: (u64, u64),
     /// What a step costs beside its bytes.
     pub step: StepParameters,
     /// Data has to be there before its flag leaves: a way there and back.
     pub fenced: bool,
+}
+
+impl Pace {
+    /// The same by a share of a block.
+    #[must_use]
+    pub fn of_share(self, (part, of): (u32, u32)) -> Pace {
+        Pace { rate: share(self.rate, part.into(), of.into()), ..self }
+    }
+    /// Whether a receiver takes the first lines while the last are written.
+    #[must_use]
+    pub fn flows(&self) -> bool {
+        self.wave > Bytes::ZERO
+    }
+    /// The most for a step of so many bytes.
+    #[must_use]
+    pub fn most(&self, bytes: Bytes) -> Rate {
+        match (bytes.0, self.wave.0) {
+            (0, _) | (_, 0) => self.rate,
+            (bytes, wave) => share(self.rate, bytes, bytes.next_multiple_of(wave)),
+        }
+    }
+}
+
+fn share(rate: Rate, part: u64, of: u64) -> Rate {
+    let bps = u128::from(rate.as_bps()) * u128::from(part) / u128::from(of.max(1));
+    Rate::from_bps(u64::try_from(bps).unwrap_or(u64::MAX).max(1))
 }
 
 /// Bytes on the way for bytes of data.
@@ -68,7 +98,6 @@ pub struct Library {
     pub stripe: u32,
     /// What its plugin sets of what users may.
     pub settings: Settings,
-    multimem: Rate,
     paces: [Pace; 3],
     machine: Arc<Machine>,
     facts: Facts,
@@ -101,13 +130,15 @@ impl Library {
         let machine = Arc::new(node.machine().ok()?);
         let pace = |protocol: Protocol, step: &fabriscope_catalog::Step, rate| Pace {
             rate,
+            wave: Bytes::ZERO,
             taken: taken(protocol),
             step: step.plain(),
             fenced: protocol == Protocol::Simple,
         };
         let by_writes = part.plugin_write_overhead.as_ref().filter(|_| node.nic.rdma == Rdma::ReadWrite);
         let plugin = by_writes.or(part.plugin_overhead.as_ref());
-        let mut settings = Settings::default();
+        let release = if part.release.as_deref() == Some("2.18") { Release::V2_18 } else { Release::default() };
+        let mut settings = Settings { release, ..Settings::default() };
         if part.lines_need_writes && node.nic.rdma != Rdma::ReadWrite {
             settings.set("NCCL_PROTO", "Simple").ok()?;
         }
@@ -116,11 +147,10 @@ impl Library {
         }
         Some(Library {
             settings,
-            multimem: block.multimem.as_ref().map_or(*block.simple, |rate| **rate),
             name: if part.vendor == Vendor::Nvidia { "NCCL" } else { "RCCL" },
             part: parts.sole().nccl.as_ref()?.name.clone(),
             gpu: gpu.title.clone(),
-            call: *part.call + *gpu.calls.kernel_launch,
+            call: on_core(*part.call + *gpu.calls.kernel_launch, &node.cpu),
             kernel_start: *gpu.calls.kernel_start,
             synchronise: *gpu.calls.stream_synchronize,
             proxy_step: *part.proxy_step,
@@ -189,11 +219,28 @@ impl Library {
     pub fn pace(&self, protocol: Protocol) -> Pace {
         self.paces[protocol as usize]
     }
-    /// How blocks reduce and spread slices through the switch of the links.
+    /// How a share of a block of so many threads does.
     #[must_use]
-    pub fn pace_of_switch(&self) -> Pace {
-        Pace { rate: self.multimem, ..self.pace(Protocol::Simple) }
+    pub fn pace_of(&self, protocol: Protocol, threads: u32, (part, of): (u32, u32)) -> Pace {
+        let pace = self.pace(protocol);
+        if protocol == Protocol::Ll {
+            // Each thread has lines of its own, and fewer of them carry less.
+            let most = if self.facts.architecture.is_amd() { RCCL_THREADS } else { NCCL_THREADS };
+            let threads = (threads * part / of.max(1)).max(1);
+            return Pace { wave: protocol.wave(threads), ..pace.of_share((threads, most)) };
+        }
+        Pace { wave: protocol.wave(threads), ..pace.of_share((part, of)) }
     }
+}
+
+/// Threads of a block with LL at the most. Basis: published (NCCL, RCCL: src/include/device.h, NCCL_LL_MAX_NTHREADS).
+const NCCL_THREADS: u32 = 512;
+const RCCL_THREADS: u32 = 256;
+
+/// What calls of library and driver take on a core of a processor.
+fn on_core(calls: Span, cpu: &Cpu) -> Span {
+    let (share, of) = cpu.code_time.as_ref().map_or((1, 1), |time| time.terms());
+    Span::from_ps((u128::from(calls.as_ps()) * u128::from(share) / u128::from(of)) as u64)
 }
 
 /// The library of a job, whose nodes may be of several kinds: each kind is searched for itself, and the job has the least of what they

@@ -5,7 +5,7 @@
 //! Not modelled: frequency changes, cache contents, IOMMU.
 
 use fabriscope_node::{CpuCosts, cpu_parameters};
-use fabriscope_units::{Bytes, Frequency, Rate, Span};
+use fabriscope_units::{Bytes, Frequency, Rate, Ratio, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -96,6 +96,10 @@ cpu_parameters! {
             pub cores: u32,
             /// Base clock.
             pub clock: Sourced<Frequency>,
+            /// The time of code that branches and follows pointers, as that of drivers, as a share of what a core of the Xeon E5-2680 v4
+            /// takes; as much where nothing is said.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub code_time: Option<Sourced<Ratio>>,
             /// The memory that the cores share; where nothing is said, each core copies at its own rate.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub memory: Option<Memory>,

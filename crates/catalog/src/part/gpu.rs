@@ -106,9 +106,6 @@ pub struct Block {
     pub ll128: Sourced<Rate>,
     /// Without flags among the data.
     pub simple: Sourced<Rate>,
-    /// What a block reduces and spreads through the switch of the links (NVLS).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub multimem: Option<Sourced<Rate>>,
     /// What is left of the links where their switch reduces and spreads (NVLS); all where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switch_share: Option<Sourced<Ratio>>,

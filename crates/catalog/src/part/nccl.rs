@@ -37,6 +37,10 @@ pub type Step = StepParameters<Stated>;
 pub struct Nccl {
     /// Whose GPUs it runs on.
     pub vendor: Vendor,
+    /// The release whose constants and rules it has, as `2.18`; the usual one where nothing is said. Only clusters that name the part get it
+    /// then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub release: Option<String>,
     /// Core time of a call and its group, beside starting the kernel.
     pub call: Sourced<Span>,
     /// Flags in every line of 8 bytes.
@@ -88,6 +92,13 @@ pub struct Variable {
 
 impl Nccl {
     pub(super) fn check(&self) -> Result<(), Problem> {
+        if self.release.is_some() && self.vendor != Vendor::Nvidia {
+            return Err(Problem::at(&["nccl", "release"], "releases are those of NCCL", "leave it out"));
+        }
+        if let Some(other) = self.release.as_deref().filter(|release| *release != "2.18") {
+            let message = format!("the constants of release {other} are not here");
+            return Err(Problem::at(&["nccl", "release"], message, "use \"2.18\", or leave it out for 2.22 (Blackwell: 2.27)"));
+        }
         if *self.control_bytes == Bytes::ZERO {
             return Err(Problem::at(&["nccl", "control_bytes", "value"], "messages without bytes", "use for example \"64 B\""));
         }

@@ -145,8 +145,13 @@ fn wrong_contents_are_counted_by_their_bytes() {
     // A block fills a slot with 5, the receiver adds 2 and keeps the sum. If 7 is expected nothing is wrong; if 8 is, all 4096 B are.
     for (expected, wrong) in [(7, 0), (8, 4096)] {
         let rate = Rate::from_gbps(80);
-        let pace =
-            Pace { rate, taken: (1, 1), step: StepParameters { start: Span::ZERO, begin: Span::ZERO, end: Span::ZERO }, fenced: false };
+        let pace = Pace {
+            rate,
+            wave: Bytes::ZERO,
+            taken: (1, 1),
+            step: StepParameters { start: Span::ZERO, begin: Span::ZERO, end: Span::ZERO },
+            fenced: false,
+        };
         let mut kernels = Kernels::new(Sharing::new(vec![rate]), vec![Vec::new(); 2]);
         let uses = vec![Use { resource: ResourceId(0), weight: Weight::ONE }];
         let fifo = kernels.add_fifo(Fifo::new(FifoPath { uses, ..FifoPath::default() }, 8, FifoEnd::Block, FifoEnd::Block));

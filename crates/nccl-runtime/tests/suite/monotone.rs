@@ -2,7 +2,7 @@
 
 use crate::gpus;
 use fabriscope_machine::{Access, Purpose};
-use fabriscope_nccl::{Algorithm, Operation, Protocol};
+use fabriscope_nccl::{Algorithm, Operation, Protocol, Tuner};
 use fabriscope_nccl_runtime::Exchange;
 use fabriscope_units::{Bytes, Span};
 use gpus::{Collective, Machine, collective, group, ring};
@@ -75,6 +75,58 @@ fn the_switch_of_the_links_saves_half_of_the_bytes() {
         (collective(&machine, case).slowest(), collective(&machine, Collective { algorithm: Algorithm::Nvls, ..case }).slowest());
     let ratio = around.as_us_f64() / switch.as_us_f64();
     assert!(ratio > 1.1 && ratio < 1.75 / 1.125, "{around} by ring, {switch} by the switch");
+}
+
+#[test]
+fn the_switch_of_the_links_is_bound_by_the_links_for_any_number_of_gpus() {
+    // Each byte of the message leaves every GPU once for a sum, and one of n again for all: S (1 + 1 / n) over each link, so S / t is
+    // n / (n + 1) of a rate that does not depend on n. NVIDIA/nccl issue 1455 has 258, 265, 270 and 273 GB/s with 5 to 8 GPUs.
+    let rate = |gpus: u32| {
+        let case = Collective { algorithm: Algorithm::Nvls, ..ring(Operation::AllReduce, Protocol::Simple, 1 << 26) };
+        let taken = collective(&Machine::of("azure-ndh100v5", 1, gpus), case).slowest().as_us_f64();
+        (f64::from(4u32 << 26) / taken / 1e3, f64::from(gpus))
+    };
+    let rates = [4, 6, 8].map(rate);
+    let of_links: Vec<f64> = rates.iter().map(|(rate, gpus)| rate * (gpus + 1.0) / gpus).collect();
+    let most = of_links.iter().copied().fold(0.0, f64::max);
+    assert!(of_links.iter().all(|rate| *rate > 0.9 * most), "{rates:?}");
+}
+
+#[test]
+fn short_messages_take_as_long_as_their_steps() {
+    // Threads carry a line each, so up to 8 B for each of 512 threads, 24 channels and 8 ranks the library adds channels and no time:
+    // H100 nodes take 18.7 us at 32 KiB and 20.4 us at 512 KiB (kvcache-ai/Mooncake pull request 3484).
+    let machine = Machine::of("azure-ndh100v5", 1, 8);
+    let taken = |bytes: u64| collective(&machine, ring(Operation::AllReduce, Protocol::Ll, bytes / 4)).slowest().as_us_f64();
+    let (short, long) = (taken(32 << 10), taken(512 << 10));
+    assert!(long < 1.2 * short, "{short} us for 32 KiB, {long} us for 512 KiB");
+}
+
+#[test]
+fn times_rise_with_the_size_and_the_choice_is_never_far_off() {
+    // What the library takes by its own estimates, from 1 KiB to 64 MiB: the time does not fall by more than a tenth where it changes
+    // its mind, and no algorithm that it knows is faster than half of it.
+    for (cluster, gpus) in [("azure-nda100v4", 8), ("azure-ndh100v5", 8), ("lab-gb200-nvl72", 8), ("lumi-g", 8)] {
+        let machine = Machine::of(cluster, 1, gpus);
+        let tuner = Tuner::new(machine.world().plan());
+        let mut before = 0.0;
+        for bytes in (10..=26).step_by(2).map(|power| 1u64 << power) {
+            let case = |algorithm, protocol| Collective { algorithm, ..ring(Operation::AllReduce, protocol, bytes / 4) };
+            let choice = tuner.choose(Operation::AllReduce, Bytes(bytes)).unwrap();
+            let taken = collective(&machine, case(choice.algorithm, choice.protocol)).slowest().as_us_f64();
+            assert!(taken > 0.9 * before, "{cluster}, {bytes} B: {taken} us, and {before} us for a quarter of it");
+            before = taken;
+            for (algorithm, protocol) in
+                Algorithm::ALL.into_iter().flat_map(|algorithm| Protocol::ALL.map(|protocol| (algorithm, protocol)))
+            {
+                if tuner.entry(Operation::AllReduce, algorithm, protocol).is_some() {
+                    let other = collective(&machine, case(algorithm, protocol)).slowest().as_us_f64();
+                    let said = format!("{} {} in {taken} us, {algorithm} {protocol} in {other} us", choice.algorithm, choice.protocol);
+                    assert!(taken < 2.0 * other, "{cluster}, {bytes} B: {said}");
+                }
+            }
+        }
+    }
 }
 
 #[test]

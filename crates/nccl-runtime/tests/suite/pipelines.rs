@@ -11,11 +11,18 @@ const GB: u64 = 8_000_000_000;
 
 /// A block that moves 10 GB/s: 1 MB in 100 us.
 fn pace(begin: Span, end: Span) -> Pace {
-    Pace { rate: Rate::from_bps(10 * GB), taken: (1, 1), step: StepParameters { start: Span::ZERO, begin, end }, fenced: false }
+    Pace {
+        rate: Rate::from_bps(10 * GB),
+        wave: Bytes::ZERO,
+        taken: (1, 1),
+        step: StepParameters { start: Span::ZERO, begin, end },
+        fenced: false,
+    }
 }
 
 const FREE: Pace = Pace {
     rate: Rate::from_bps(10 * GB),
+    wave: Bytes::ZERO,
     taken: (1, 1),
     step: StepParameters { start: Span::ZERO, begin: Span::ZERO, end: Span::ZERO },
     fenced: false,

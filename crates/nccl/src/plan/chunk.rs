@@ -7,6 +7,7 @@ use fabriscope_units::Bytes;
 use super::{Part, Plan};
 use crate::algorithm::{Algorithm, Operation, Protocol};
 use crate::communicator::Communicator;
+use crate::settings::Release;
 use crate::tables;
 use crate::tuner::Choice;
 
@@ -31,7 +32,7 @@ pub(super) fn parts(communicator: &Communicator, plan: &Plan, count: u64, elemen
     let block = count * element;
     let reduced_outside = matches!(algorithm, Algorithm::CollnetDirect | Algorithm::CollnetChain)
         || (algorithm == Algorithm::Nvls && communicator.nodes() > 1);
-    if reduced_outside {
+    if reduced_outside || in_turns(communicator, plan) {
         let chunk = Bytes(chunk(communicator, plan, channels, block));
         let part = |channel: u64| Part { channel: channel as u32, offset: Bytes::ZERO, bytes: Bytes(block), chunk, number: channel as u32 };
         return (0..channels).map(part).collect();
@@ -65,6 +66,13 @@ pub(super) fn parts(communicator: &Communicator, plan: &Plan, count: u64, elemen
         offset += bytes;
     }
     parts
+}
+
+/// Whether channels of NVLS take whole chunks of the message in turn, as in 2.18, and have no shares of it.
+pub(super) fn in_turns(communicator: &Communicator, plan: &Plan) -> bool {
+    let Choice { operation, algorithm, .. } = plan.choice;
+    let old = communicator.settings().release == Release::V2_18;
+    old && operation == Operation::AllReduce && matches!(algorithm, Algorithm::Nvls | Algorithm::NvlsTree)
 }
 
 /// Shares are whole multiples of it.

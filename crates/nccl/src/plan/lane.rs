@@ -6,8 +6,10 @@ use fabriscope_units::Bytes;
 use smallvec::{SmallVec, smallvec};
 
 use super::{Direction, Part, Peer, Plan, Step};
-use crate::algorithm::{Algorithm, Operation};
+use crate::algorithm::{Algorithm, Operation, Protocol};
 use crate::communicator::Communicator;
+use crate::tables;
+use crate::tuner::Choice;
 
 /// Far ends of connections.
 pub type Peers = SmallVec<[Peer; 4]>;
@@ -213,7 +215,7 @@ fn nvls<'c>(
         }
         _ => {
             let outside = plan.choice.algorithm == Algorithm::Nvls && communicator.nodes() > 1;
-            let grid = if outside { turns } else { even };
+            let grid = if outside || super::chunk::in_turns(communicator, plan) { turns } else { even };
             if let Some(own) = own {
                 let (from, to): (Peers, Peers) = (smallvec![Peer::Reduction(own)], smallvec![Peer::Multicast(own)]);
                 let number = u64::from(own);
@@ -244,6 +246,41 @@ fn nvls<'c>(
 }
 
 impl Lane<'_> {
+    /// The share of a whole block's rate that it has: groups of trees and of NVLS share its threads. What groups copy within the GPU goes a
+    /// third faster than over links (assumed).
+    #[must_use]
+    pub fn share(&self, choice: Choice) -> (u32, u32) {
+        let whole = tables::SIMPLE_THREADS / tables::WARP;
+        match choice.algorithm {
+            Algorithm::Tree => return self.of_tree(choice.protocol).unwrap_or((whole, whole)),
+            Algorithm::Nvls | Algorithm::NvlsTree => {}
+            _ => return (whole, whole),
+        }
+        let [scatter, gather, reduce, spread] = match choice.operation {
+            Operation::AllGather => tables::NVLS_WARPS_ALL_GATHER,
+            Operation::ReduceScatter => tables::NVLS_WARPS_REDUCE_SCATTER,
+            _ if self.communicator.nodes() > 1 => tables::NVLS_WARPS_NODES,
+            _ if self.communicator.ranks() <= tables::NVLS_FEW => tables::NVLS_WARPS_FEW,
+            _ => tables::NVLS_WARPS,
+        };
+        let (receive, send) = self.course.peers();
+        let warps = match &self.course.role {
+            Role::Scatter { .. } => return (4 * scatter.max(1), 3 * whole),
+            Role::Gather { .. } => return (4 * gather.max(1), 3 * whole),
+            _ if receive.iter().any(|peer| matches!(peer, Peer::Reduction(_))) => reduce,
+            _ if send.iter().any(|peer| matches!(peer, Peer::Multicast(_))) => spread,
+            _ => whole,
+        };
+        (warps.max(1), whole)
+    }
+    /// The shares of those who reduce and those who spread in a tree; the root does both with all threads.
+    fn of_tree(&self, protocol: Protocol) -> Option<(u32, u32)> {
+        let [reduce, spread, of] = if protocol == Protocol::Simple { tables::TREE_SPLIT_SIMPLE } else { tables::TREE_SPLIT_LINES };
+        let (receive, send) = self.course.peers();
+        let down = |peers: &Peers| peers.iter().any(|peer| matches!(peer, Peer::Rank(_, Direction::Down)));
+        let up = |peers: &Peers| peers.iter().any(|peer| matches!(peer, Peer::Rank(_, Direction::Up)));
+        if down(&receive) { Some((spread, of)) } else { up(&send).then_some((reduce, of)) }
+    }
     /// Number of steps.
     #[must_use]
     pub fn steps(&self) -> u64 {

@@ -3,7 +3,7 @@
 //! For each operation, algorithm and protocol the library has a latency and a bandwidth; it takes what its formula
 //! `latency + bytes / bandwidth` says is fastest.
 //!
-//! Source: NCCL 2.22.3, src/graph/tuning.cc (ncclTopoTuneModel, ncclTopoGetAlgoTime), src/enqueue.cc (topoGetAlgoInfo).
+//! Source: NCCL 2.22.3 and 2.18.3, src/graph/tuning.cc (ncclTopoTuneModel, ncclTopoGetAlgoTime), src/enqueue.cc (topoGetAlgoInfo).
 //! Modelled: all of it but plug-ins and groups of operations. Blackwell: constants of 2.27 in the formulas of 2.22, NVLS with the
 //! efficiency of 2.27. RCCL: its formulas and the constants of its models.
 //! Not modelled: RCCL's ranges of sizes that override the choice on gfx942; CollNet's all-gather and reduce-scatter, which need

@@ -7,7 +7,7 @@ use crate::architecture::Processor;
 use crate::communicator::Communicator;
 use crate::path_type::PathType;
 use crate::search::{Graph, Pattern};
-use crate::settings::Set;
+use crate::settings::{Release, Set};
 use crate::tables;
 
 type Table = [[[Option<Entry>; 3]; 6]; 5];
@@ -68,6 +68,10 @@ pub(super) fn table(communicator: &Communicator) -> Table {
 }
 
 impl Facts<'_> {
+    /// Whether the release is 2.18.
+    fn old(&self) -> bool {
+        self.amd.is_none() && self.communicator.settings().release == Release::V2_18
+    }
     /// The graph of an algorithm in the first node.
     fn graph(&self, algorithm: Algorithm) -> &Graph {
         self.communicator.graph(0, algorithm)
@@ -121,6 +125,7 @@ impl Facts<'_> {
         let ratio = match algorithm {
             Ring => self.ranks / self.steps(operation),
             Nvls | NvlsTree if blackwell => self.ranks / self.steps(operation),
+            NvlsTree if self.old() => 0.7 * f64::from(self.nodes) / (2.0 * f64::from(self.nodes - 1)).max(1.0),
             Nvls | NvlsTree => 5.0 / 6.0,
             Tree | CollnetDirect | CollnetChain => 0.5,
         };
@@ -159,7 +164,9 @@ impl Facts<'_> {
             1 => generation,
             _ => usize::from(processor == Processor::Amd),
         };
-        let ll_most = tables::LL_MOST[ll][nodes];
+        let old = self.old();
+        let ll_most =
+            if old && self.nodes == 1 && generation >= 2 { tables::LL_MOST_HOPPER_2_18[nodes] } else { tables::LL_MOST[ll][nodes] };
         let each = match algorithm {
             Nvls => intra.min(inter),
             NvlsTree => intra.min(if self.nodes <= 2 { inter } else { inter / 2.0 }),
@@ -169,7 +176,7 @@ impl Facts<'_> {
         };
         let bus = channels * each;
         match (algorithm, protocol) {
-            (Ring, Protocol::Ll) => ll_most.min(bus * 0.5),
+            (Ring, Protocol::Ll) => ll_most.min(bus * if old { tables::LL_SHARE_2_18 } else { 0.5 }),
             (Ring, Protocol::Ll128) => {
                 let share = if self.each < 2.0 { 0.7 } else { 0.92 };
                 (bus * share).min(channels * tables::RING_LL128_MOST[generation][nodes])
@@ -228,11 +235,13 @@ impl Facts<'_> {
         let (a, p) = (algorithm as usize, protocol as usize);
         let base = match self.amd {
             Some(_) => amd::BASE[p],
+            None if self.old() => tables::BASE_LATENCY_2_18[a][p],
             None if self.capability >= 100 => tables::BASE_LATENCY_SM100[a][p],
             None => tables::BASE_LATENCY[a][p],
         };
         let hop = |way: usize, algorithm: usize| match self.amd {
             Some(tuning) => amd::tuning(tuning).hops[way].get(algorithm).map_or(0.0, |row| row[p]),
+            None if self.old() => tables::HOP_LATENCY_2_18[way][algorithm][p],
             None if self.capability >= 100 => tables::HOP_LATENCY_SM100[way][algorithm][p],
             None => tables::HOP_LATENCY[way][algorithm][p],
         };
@@ -265,6 +274,7 @@ impl Facts<'_> {
             CollnetDirect => 2.0 * ((self.locals - 1.0).min(1.0) * near + (self.locals - 1.0) * 0.4) + far,
             CollnetChain => 2.0 * (self.locals - 1.0) * near + far,
             Nvls => near + if nodes > 1.0 { far } else { 0.0 },
+            NvlsTree if self.old() => 2.0 * (nodes - 1.0) * hop(NET, a),
             NvlsTree => near + 2.0 * depth * far,
         }
     }

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use catalogued::communicator;
 use fabriscope_catalog::Catalog;
-use fabriscope_nccl::{Algorithm, Entry, Operation, Plan, Protocol, Tuner};
+use fabriscope_nccl::{Algorithm, Communicator, Entry, Operation, Plan, Protocol, RankPlacement, Release, Settings, Tuner};
 use fabriscope_units::{Bytes, Span};
 use proptest::prelude::*;
 
@@ -44,6 +44,28 @@ fn one_dgx_a100() {
     // No trees but for all-reduce, and no switch of Ampere that reduces.
     assert_eq!(tuner.entry(Operation::AllGather, Algorithm::Tree, Protocol::Ll), None);
     assert_eq!(tuner.entry(Operation::AllReduce, Algorithm::Nvls, Protocol::Simple), None);
+}
+
+#[test]
+fn one_dgx_a100_with_2_18() {
+    // NCCL 2.18.3, tuning.cc: a hop of a tree with Simple takes 4 us, and LL reaches a quarter of a ring's rate. So trees leave LL128 at
+    // 64 MiB: 56 us and 0.8 of 110.4 GB/s against 31.5 us and 0.9 of 85.9; with 28 us for a hop they do at 256 MiB.
+    let catalog = Catalog::embedded().unwrap();
+    let chosen = |release| {
+        let kind = catalogued::kind(&catalog, ("dgx-a100", 200), true);
+        let seats: Vec<RankPlacement> = (0..8).map(|gpu| RankPlacement { node: 0, gpu }).collect();
+        let mut settings = Settings { release, ..Settings::default() };
+        let rings = Tuner::new(&Communicator::new(vec![kind.clone()], &[0], &seats, settings.clone()).unwrap());
+        settings.set("NCCL_ALGO", "Tree").unwrap();
+        let trees = Tuner::new(&Communicator::new(vec![kind], &[0], &seats, settings).unwrap());
+        let protocol = |mib| trees.choose(Operation::AllReduce, Bytes::from_mib(mib)).unwrap().protocol;
+        (rings.entry(Operation::AllReduce, Algorithm::Ring, Protocol::Ll), [32, 64, 128, 256].map(protocol))
+    };
+    let (ll, protocols) = chosen(Release::V2_18);
+    near(ll, 6.6 + 14.0 * 0.6, 60.0 * 8.0 / 14.0, "ring LL");
+    assert_eq!(protocols, [Protocol::Ll128, Protocol::Simple, Protocol::Simple, Protocol::Simple]);
+    let (_, protocols) = chosen(Release::Usual);
+    assert_eq!(protocols, [Protocol::Ll128, Protocol::Ll128, Protocol::Ll128, Protocol::Simple]);
 }
 
 #[test]
