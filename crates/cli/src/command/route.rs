@@ -87,7 +87,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     let against = args.against.as_deref().map(|path| compare(&network, &routed, path)).transpose()?;
     if let Some(path) = &args.dump {
         let tables = routed.tables.as_ref().ok_or_else(|| {
-            Failure::told(format!("`{}` has no forwarding tables", args.engine), &format!("use --dump with {BY_TABLES}, table or lmc:BITS"))
+            Failure::told(format!("`{}` has no forwarding tables", args.engine), format!("use --dump with {BY_TABLES}, table or lmc:BITS"))
         })?;
         write_file(path, &export::lfts(&network.subnet, tables))?;
     }

@@ -90,6 +90,56 @@ fn roots_that_leave_pairs_without_a_path() {
     assert!(minhop.contains("entries that only ours have: 8; only theirs: 0"), "{minhop}");
 }
 
+/// Shortest paths on a torus of 64 switches wait for each other on one lane; service levels divide them.
+#[test]
+fn service_levels_and_lanes() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("levels");
+    let file = file.to_str().unwrap();
+    assert_eq!(route(&["lab-torus-4x4x4", "--engine", "sssp"]).status.code(), Some(1));
+    for engine in ["dfsssp", "lash"] {
+        let output = route(&["lab-torus-4x4x4", "--engine", engine, "--levels", file, "--json"]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let levels = json["service_levels"].as_array().unwrap();
+        assert!(levels.len() > 1 && json["lanes"] == levels.len() && json["deadlock"]["free"] == true, "{json}");
+        let written = std::fs::read_to_string(file).unwrap();
+        for (level, paths) in levels.iter().enumerate() {
+            let field = format!(" {level:03} #");
+            assert_eq!(written.lines().filter(|line| line.contains(&field)).count() as u64, paths.as_u64().unwrap(), "{engine} {level}");
+        }
+    }
+    let json: serde_json::Value = serde_json::from_slice(&route(&["lab-torus-4x4x4", "--engine", "nue:2", "--json"]).stdout).unwrap();
+    assert_eq!(json["lanes"], 2);
+    assert_eq!(json["deadlock"]["free"], true);
+    let torus = text(&route(&["lab-torus-4x4x4", "--engine", "torus-2QoS"]));
+    assert!(torus.contains("lanes: 2") && torus.contains("free of deadlock"), "{torus}");
+}
+
+/// Two leaves below two spines; roots say which switches are on top. A leaf as the only root is no tree: its hosts are above the others.
+#[test]
+fn roots_of_a_tree() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(path("t.edges"), "h0 swa\nh1 swa\nh2 swb\nh3 swb\nswa swr0\nswa swr1\nswb swr0\nswb swr1\n").unwrap();
+    let exported = Command::cargo_bin("fabriscope").unwrap().args(["export", &path("t.edges"), "-o", &path("t.topo")]).output().unwrap();
+    assert!(exported.status.success(), "{}", text(&exported));
+    let fabric = std::fs::read_to_string(path("t.topo")).unwrap();
+    let guid = |name: &str| {
+        let line = fabric.lines().find(|line| line.starts_with("Switch") && line.contains(&format!("\"{name}\""))).unwrap();
+        format!("0x{}\n", &line.split("\"S-").nth(1).unwrap()[..16])
+    };
+    let with = |roots: String| {
+        std::fs::write(path("roots"), roots).unwrap();
+        route(&[&path("t.topo"), "--engine", "ftree", "--roots", &path("roots")])
+    };
+    let both = with(guid("swr0") + &guid("swr1"));
+    assert_eq!(both.status.code(), Some(0), "{}", text(&both));
+    let leaf = with(guid("swa"));
+    assert_eq!(leaf.status.code(), Some(2), "{}", text(&leaf));
+    assert!(text(&leaf).contains("swa has endpoints and is 0 steps from a root"), "{}", text(&leaf));
+}
+
 #[test]
 fn when_opensm_would_use_minhop() {
     let folder = tempfile::tempdir().unwrap();
@@ -118,6 +168,10 @@ fn bad_input_is_told() {
         (vec![DGX, "--engine", "updn", "--roots", DGX], "is no GUID"),
         (vec![DGX, "--engine", "minhop", "--roots", DGX], "--roots says nothing to `minhop`"),
         (vec![DGX, "--engine", "minhop", "--tables", DGX], "--tables says nothing to `minhop`"),
+        (vec![DGX, "--engine", "nue:0"], "0 lanes were asked for"),
+        (vec![DGX, "--engine", "nue:many"], "`many` is no number of lanes"),
+        (vec![DGX, "--engine", "torus-2QoS"], "does not know how to route this topology"),
+        (vec![DGX, "--engine", "minhop", "--levels", "x"], "`minhop` gives no service levels"),
         (vec![DGX, "--engine", "table"], "there are no tables to follow"),
         (vec![DGX, "--engine", "table", "--tables", "fabrics/small.lfts"], "the fabric has no switch with GUID"),
     ] {

@@ -397,6 +397,19 @@ pub(crate) fn degrade(subnet: &mut Subnet, seed: u64) {
     });
 }
 
+/// One spine as the only root: the others are below the leaves, and no way leads through them.
+#[test]
+fn a_tree_with_one_root() {
+    let subnet = built(Topology::FatTree(FatTree { levels: Some(2), ..FatTree::default() }), 8);
+    let fabric = subnet.fabric(&links()).unwrap();
+    let root = fabric.graph.switches().zip(levels(&fabric)).find(|(_, level)| *level == 1).unwrap().0;
+    let wiring = subnet.wiring();
+    let theirs = opensm(&subnet, "ftree", &[subnet.devices[wiring.switches[root.index()] as usize].guid.unwrap()]);
+    assert!(theirs.configured);
+    let (all, equal) = same(&fabric, &Tables::ftree(&fabric, Some(&[root])).unwrap(), &theirs.tables);
+    assert_eq!(equal, all);
+}
+
 /// With lists of roots and compute nodes, OpenSM takes a real tree with aggregation nodes on its spines: those that are not in
 /// the second list come last, and the others have the ways that they have here.
 #[test]

@@ -45,7 +45,10 @@ impl Tables {
                     format!("it is no fat tree: a cable joins {} and {}, both {level} levels above the leaves", name(one), name(other))
                 }
                 NoTree::Above(at, rank, leaves) => {
-                    format!("it is no fat tree: {} has endpoints and is {rank} steps from a root, the leaves are {leaves}", name(at))
+                    format!(
+                        "it is no fat tree: {} has endpoints and is {rank} steps from a root, other switches with endpoints are {leaves}",
+                        name(at)
+                    )
                 }
                 NoTree::Apart(one, other) => format!("no path from {} to {} goes up and then down", name(one), name(other)),
             };
@@ -78,7 +81,7 @@ pub fn impure_tree(fabric: &Fabric) -> Result<Option<String>, RoutingError> {
 pub(super) enum NoTree {
     /// A cable joins two switches of one level.
     Level(SwitchId, SwitchId, u16),
-    /// A switch with endpoints that is not as far from the roots as the farthest switch.
+    /// A switch with endpoints that is not as far from the roots as the farthest one with endpoints.
     Above(SwitchId, u16, u16),
     /// No switch is above all others of a pair of leaves.
     Apart(SwitchId, SwitchId),
@@ -192,6 +195,7 @@ impl Filling<'_> {
         self.steps.fill(FAR);
         self.port[leaf.index()] = port.unwrap_or(NONE);
         self.steps[leaf.index()] = 0;
+        self.gather(leaf);
         self.climb(leaf, Path::Main);
     }
     fn write(&self, tables: &mut Tables, endpoint: EndpointId) {

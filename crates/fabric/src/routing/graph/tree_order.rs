@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 
 use super::ftree::NoTree;
-use super::skeleton::{Edge, FAR, Skeleton};
+use super::skeleton::{Edge, FAR, Leaf, Skeleton};
 use crate::graph::SwitchId;
 
 /// A cable seen from below and from above.
@@ -45,9 +45,10 @@ impl Shape {
                 return Err(NoTree::Level(at, way.to, height));
             }
         }
-        let above_leaves = skeleton.leaves.iter().find(|leaf| rank[leaf.switch.index()] != bottom);
-        if let Some(leaf) = above_leaves {
-            return Err(NoTree::Above(leaf.switch, rank[leaf.switch.index()], bottom));
+        let rank_of = |leaf: &Leaf| rank[leaf.switch.index()];
+        let lowest = skeleton.leaves.iter().map(rank_of).max().unwrap_or(bottom);
+        if let Some(leaf) = skeleton.leaves.iter().find(|leaf| rank_of(leaf) != lowest) {
+            return Err(NoTree::Above(leaf.switch, rank_of(leaf), lowest));
         }
         let tuple = tuples(skeleton, &rank, bottom);
         let groups = |at: SwitchId, up: bool| {

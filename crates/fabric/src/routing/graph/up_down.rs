@@ -1,14 +1,13 @@
 //! Shortest paths that never go up again after going down.
 //!
 //! Every cable has an upper end: the switch with the lower rank (distance from the roots), of two with the same rank the
-//! one with the lower GUID, or number where there are no GUIDs. A switch from which the destination can be reached by going down only does that; any
-//! other goes up, towards the switch from where the whole way is shortest. So tables that know destinations but not where
-//! a packet came from cannot send it up after down.
+//! one with the lower GUID, or number where there are no GUIDs. A switch from which the destination can be reached by going
+//! down only does that; any other goes up, towards the switch from where the whole way is shortest. So tables that know
+//! destinations but not where a packet came from cannot send it up after down.
 //!
 //! Source: M. Schroeder et al., "Autonet: a high-speed, self-configuring local area network using point-to-point links",
 //! IEEE J. Sel. Areas Commun. 9(8), 1991; OpenSM 3.3, engine `updn` (`osm_ucast_updn.c`): ranks, roots found by hop counts.
-//! Modelled: roots given, found as OpenSM finds them, or else by levels.
-//! OpenSM's own search, which may break the rule.
+//! Modelled: roots given, found as OpenSM finds them, or else by levels; OpenSM's own search, which may break the rule.
 //! Not modelled: node order files.
 
 use super::balance::fill;
