@@ -13,6 +13,7 @@ use fabriscope_units::Remedy;
 
 use crate::devices::DeviceOptions;
 use crate::launch::{Launch, LaunchError};
+use crate::memory::BIG;
 
 /// Runs the simulations that a validation asks for.
 pub struct Predictor<'a> {
@@ -28,6 +29,8 @@ pub struct Predictor<'a> {
     progress: Box<dyn Fn(usize, usize) + Sync + 'a>,
     /// The points of the sweeps that were run so far.
     sweeps: Mutex<BTreeMap<Question, Arc<Swept>>>,
+    /// Held by a run that takes much memory: they follow each other.
+    big: Mutex<()>,
 }
 
 /// The points of a whole sweep, or why there are none; set by whoever asks first.
@@ -64,7 +67,7 @@ impl<'a> Predictor<'a> {
         long: bool,
         progress: impl Fn(usize, usize) + Sync + 'a,
     ) -> Predictor<'a> {
-        Predictor { catalog, on, seed, long, progress: Box::new(progress), sweeps: Mutex::default() }
+        Predictor { catalog, on, seed, long, progress: Box::new(progress), sweeps: Mutex::default(), big: Mutex::default() }
     }
 
     fn run(&self, question: &Question) -> Result<Vec<Point>, Refusal> {
@@ -91,11 +94,15 @@ impl<'a> Predictor<'a> {
             Placement::Scattered => NodeChoice::Scattered,
         };
         let launch = Launch { nodes, layout: Some(layout), seed: self.seed, binding, ..Launch::new(tool, &options, &parts) };
+        // What one run leaves free is known when it runs alone.
+        let alone = launch.need().is_some_and(|need| need >= BIG);
+        let _guard = alone.then(|| self.big.lock().unwrap_or_else(PoisonError::into_inner));
         match launch.run() {
             Ok((output, _)) => Ok(output.points),
             Err(LaunchError::Usage(error @ (UsageError::NoMeaning { .. } | UsageError::Unknown { .. } | UsageError::Conflict { .. }))) => {
                 Err(Refusal::Skip(error.in_full()))
             }
+            Err(LaunchError::Memory(message)) => Err(Refusal::Skip(message)),
             Err(other) => Err(Refusal::Fail(other.to_string())),
         }
     }
