@@ -8,7 +8,7 @@ use fabriscope_units::Bytes;
 use crate::arguments::quantity;
 
 /// How much a run may take.
-#[derive(Debug, Clone, Copy, clap::Args)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::Args)]
 pub struct MemoryArgs {
     /// Memory that the run may take, such as 8GiB; it is refused where an estimate says more. Default: what the machine has free
     #[arg(long, value_name = "BYTES", value_parser = quantity::<Bytes>)]
@@ -16,6 +16,10 @@ pub struct MemoryArgs {
 }
 
 impl MemoryArgs {
+    /// What `later` says, else this.
+    pub fn or(self, later: MemoryArgs) -> MemoryArgs {
+        MemoryArgs { memory: later.memory.or(self.memory) }
+    }
     /// The limit; big runs are told of on standard error.
     pub fn limit(self) -> Memory {
         // Nobody to tell is no reason to stop.

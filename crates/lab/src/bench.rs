@@ -13,6 +13,7 @@ use crate::devices::DeviceOptions;
 use crate::error::LabError;
 use crate::flow_bench::FlowBench;
 use crate::launch::{Launch, LaunchError, layout, layout_of};
+use crate::memory::Memory;
 use crate::run::points;
 use crate::tap::{CaptureRequest, Taps};
 
@@ -65,6 +66,8 @@ pub struct BenchRequest {
     pub engine: BenchEngine,
     /// Cores for one run; the result does not depend on it.
     pub threads: usize,
+    /// Memory that it may take.
+    pub memory: Memory,
     /// Seed of everything random.
     pub seed: u64,
 }
@@ -156,6 +159,7 @@ impl BenchRequest {
             counting: Counting::Off,
             engine: BenchEngine::Auto,
             threads: 1,
+            memory: Memory::default(),
             seed: 1,
         }
     }
@@ -340,6 +344,7 @@ impl BenchSetup {
             taps: taps.as_ref().map(Taps::list).unwrap_or_default(),
             counting: request.counting,
             threads: request.threads,
+            memory: self.request.memory,
             ..Launch::new(request.tool, &request.options, &self.parts)
         };
         let (printed, run) = launch.run_heard(cluster.as_ref(), listener)?;

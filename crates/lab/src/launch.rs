@@ -7,8 +7,10 @@ use fabriscope_fabric::topology::TopologyError;
 use fabriscope_node::{Main, Ties};
 use fabriscope_platform::{Binding, Layout, Target, Unlike};
 use fabriscope_tools::{Listener, PerNode, Prepared, Ranks, Tool, ToolOutput, UsageError};
-use fabriscope_units::Remedy;
+use fabriscope_units::{Bytes, Remedy};
 use miette::Diagnostic;
+
+use crate::memory::Memory;
 
 /// Why a tool did not run.
 #[derive(Debug, thiserror::Error, Diagnostic)]
@@ -29,6 +31,15 @@ pub enum LaunchError {
     #[error("{}", .0.in_full())]
     #[diagnostic(code(bench::topology))]
     Topology(TopologyError),
+    /// It does not fit the memory.
+    #[error("{0}")]
+    #[diagnostic(
+        code(bench::memory),
+        help(
+            "use fewer ranks, smaller sizes or --engine flow, which holds the outstanding messages of one rank; or a machine with more memory"
+        )
+    )]
+    Memory(String),
     /// The run.
     #[error("{}", .0.in_full())]
     #[diagnostic(code(bench::run))]
@@ -111,6 +122,8 @@ pub struct Launch<'a> {
     pub faults: Option<FaultPlan>,
     /// Cores for one run; the result does not depend on it.
     pub threads: usize,
+    /// Memory that it may take.
+    pub memory: Memory,
 }
 
 impl<'a> Launch<'a> {
@@ -131,6 +144,7 @@ impl<'a> Launch<'a> {
             counting: Counting::Off,
             faults: None,
             threads: 1,
+            memory: Memory::default(),
         }
     }
 
@@ -184,7 +198,18 @@ impl<'a> Launch<'a> {
             let taken = if pairs { 2 } else { layout.nodes };
             target = target.joined(self.parts, &self.seats(cluster, taken));
         }
+        if let Some(need) = self.tool.memory(self.options, &target) {
+            self.memory.fits(need).map_err(LaunchError::Memory)?;
+        }
         Ok(self.tool.prepare(self.options, &target)?)
+    }
+
+    /// What the run takes of memory, about; nothing where that is little.
+    #[must_use]
+    pub fn need(&self) -> Option<Bytes> {
+        let layout = self.layout.unwrap_or_else(|| layout(self.parts, None, None));
+        let target = Target::common(self.parts, layout, self.binding.clone()).ok()?;
+        self.tool.memory(self.options, &target)
     }
 
     /// The nodes of a job of so many, in the order of its ranks, if there are so many, and as many hosts as are named.

@@ -25,11 +25,18 @@ impl Memory {
     /// # Errors
     /// An estimate above the limit.
     pub fn allow(self, need: Bytes, help: &str) -> Result<(), LabError> {
+        self.fits(need).map_err(|message| LabError::refused(message, help))
+    }
+
+    /// The same; what does not fit is told without help.
+    ///
+    /// # Errors
+    /// As [`allow`](Self::allow).
+    pub fn fits(self, need: Bytes) -> Result<(), String> {
         let free = available();
         if let Some(limit) = self.limit.or(free).filter(|limit| need > *limit) {
             let has = if self.limit.is_some() { "--memory allows" } else { "of which this machine can give" };
-            let message = format!("this run needs about {} of memory, {has} {}", rounded(need), rounded(limit));
-            return Err(LabError::refused(message, help));
+            return Err(format!("this run needs about {} of memory, {has} {}", rounded(need), rounded(limit)));
         }
         if need >= BIG {
             let free = free.map_or_else(String::new, |free| format!(", {} are free", rounded(free)));
@@ -65,4 +72,4 @@ fn kib_of(file: &str, key: &str) -> Option<Bytes> {
 }
 
 /// From here on people are told. Basis: assumed.
-const BIG: Bytes = Bytes(1 << 30);
+pub(crate) const BIG: Bytes = Bytes(1 << 30);

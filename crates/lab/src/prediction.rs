@@ -13,6 +13,7 @@ use fabriscope_units::Remedy;
 
 use crate::devices::DeviceOptions;
 use crate::launch::{Launch, LaunchError};
+use crate::memory::BIG;
 
 /// Runs the simulations that a validation asks for.
 pub struct Predictor<'a> {
@@ -28,6 +29,8 @@ pub struct Predictor<'a> {
     progress: Box<dyn Fn(usize, usize) + Sync + 'a>,
     /// The points of the sweeps that were run so far.
     sweeps: Mutex<BTreeMap<Question, Arc<Swept>>>,
+    /// Held by a run that takes much memory: they follow each other.
+    big: Mutex<()>,
 }
 
 /// What a whole sweep gave, or why there is nothing; set by whoever asks first.
@@ -78,7 +81,7 @@ impl<'a> Predictor<'a> {
         long: bool,
         progress: impl Fn(usize, usize) + Sync + 'a,
     ) -> Predictor<'a> {
-        Predictor { catalog, on, seed, long, progress: Box::new(progress), sweeps: Mutex::default() }
+        Predictor { catalog, on, seed, long, progress: Box::new(progress), sweeps: Mutex::default(), big: Mutex::default() }
     }
 
     fn run(&self, question: &Question) -> Result<Ran, Refusal> {
@@ -108,6 +111,9 @@ impl<'a> Predictor<'a> {
         };
         let line_bytes_per_s = parts.sole().link.data_rate().as_bps() as f64 / 8.0;
         let launch = Launch { nodes, layout: Some(layout), seed: self.seed, binding, ..Launch::new(tool, &options, &parts) };
+        // What one run leaves free is known when it runs alone.
+        let alone = launch.need().is_some_and(|need| need >= BIG);
+        let _guard = alone.then(|| self.big.lock().unwrap_or_else(PoisonError::into_inner));
         match launch.run() {
             Ok((output, _)) => Ok(Ran { points: output.points, line_bytes_per_s }),
             // What the row asks for is not there: an option, so many nodes.
@@ -115,6 +121,7 @@ impl<'a> Predictor<'a> {
             Err(refused @ (LaunchError::OneNode { .. } | LaunchError::TooFewNodes { .. } | LaunchError::Unlike(_))) => {
                 Err(Refusal::Skip(refused.to_string()))
             }
+            Err(LaunchError::Memory(message)) => Err(Refusal::Skip(message)),
             Err(other) => Err(Refusal::Fail(other.to_string())),
         }
     }

@@ -170,6 +170,7 @@ fn benchmark(lab: &ResolvedLab, bench: &Bench, seed: u64, settings: &RunSettings
         counting: settings.counting,
         faults: lab.faults.clone(),
         threads: settings.threads,
+        memory: settings.memory,
         ..Launch::new(tool, &bench.args, parts)
     };
     let (printed, run) = launch.run_on(&cluster)?;

@@ -6,7 +6,7 @@
 //! next to the GPU where nothing else is told; adapters are tried nearest first.
 //! Not modelled: ranks that use several GPUs.
 
-use fabriscope_machine::{Machine, PathClass};
+use fabriscope_machine::{Machine, PathClass, VertexId};
 use fabriscope_node::{Devices, Memory, Process, ProgramError};
 use fabriscope_platform::Binding;
 
@@ -54,13 +54,22 @@ impl RankLocation {
             return RankLocation { numa: told.unwrap_or(0), gpu, nics: (0..used).map(unknown).collect() };
         };
         let adapters = machine.nics();
-        let class = |index: usize| (index, adapters.get(index).map_or(PathClass::Dis, |nic| machine.class(vertex, *nic)));
-        let mut nics: Vec<(usize, PathClass)> = (0..used).map(class).collect();
-        nics.sort_by_key(|(index, class)| (*class, *index));
-        // Ranks whose GPUs have several adapters equally near take them in turn.
-        let equal = nics.iter().take_while(|(_, class)| Some(*class) == nics.first().map(|(_, class)| *class)).count();
-        let sharing = gpu.map_or(0, |gpu| gpu as usize % equal.max(1));
-        nics[..equal].rotate_left(sharing);
+        let from = |gpu: VertexId| {
+            let class = |index: usize| (index, adapters.get(index).map_or(PathClass::Dis, |nic| machine.class(gpu, *nic)));
+            let mut nics: Vec<(usize, PathClass)> = (0..used).map(class).collect();
+            nics.sort_by_key(|(index, class)| (*class, *index));
+            let equal = nics.iter().take_while(|(_, class)| Some(*class) == nics.first().map(|(_, class)| *class)).count();
+            (nics, equal)
+        };
+        let (mut nics, equal) = from(vertex);
+        if equal > 1 {
+            // Ranks with the same adapters nearest to their GPUs take these in turn.
+            let same: Vec<bool> =
+                gpus.iter().map(|other| matches!(from(*other), (near, count) if near[..count] == nics[..equal])).collect();
+            let before = (0..local_rank).filter_map(|rank| binding.gpu(rank, gpus.len() as u32));
+            let before = before.filter(|gpu| same.get(*gpu as usize).copied().unwrap_or(false)).count();
+            nics[..equal].rotate_left(before % equal);
+        }
         let numa = told.unwrap_or_else(|| machine.home(vertex).unwrap_or(0) as u32);
         RankLocation { numa, gpu, nics }
     }
@@ -78,6 +87,9 @@ impl RankLocation {
 
 #[cfg(test)]
 mod tests {
+    use fabriscope_machine::{Link, LinkKind, Vertex, VertexKind};
+    use fabriscope_units::{Rate, Span};
+
     use super::*;
 
     #[test]
@@ -90,5 +102,29 @@ mod tests {
         let seated = Binding::default().at(vec![0, 1, 1]);
         assert_eq!([0, 2, 3].map(|rank| seated.domain(rank)), [Some(0), Some(1), Some(0)]);
         assert_eq!((RankLocation::on(None, 1, &seated, 1).numa, free.domain(1)), (1, None));
+    }
+
+    /// Two GPUs, each below a switch with two adapters: four ranks have the four adapters, whichever GPU has which number.
+    #[test]
+    fn adapters_that_are_equally_near_are_taken_in_turn() {
+        let (rate, latency) = (Rate::from_gbps(256), Span::from_ns(100));
+        let pcie = LinkKind::Pcie { generation: 5, lanes: 16 };
+        let mut builder = Machine::builder();
+        let numa = builder.vertex(Vertex::new(VertexKind::Numa { package: 0 }, "numa0"));
+        let bridge = builder.vertex(Vertex::new(VertexKind::HostBridge, "bridge0"));
+        builder.link(Link::new(numa, bridge, LinkKind::Die, rate, latency));
+        for place in 0..2 {
+            let switch = builder.vertex(Vertex::new(VertexKind::PcieSwitch, format!("switch{place}")));
+            builder.link(Link::new(bridge, switch, pcie, rate, latency));
+            let gpu = builder.vertex(Vertex::new(VertexKind::Gpu, format!("gpu{place}")));
+            builder.link(Link::new(switch, gpu, pcie, rate, latency));
+            for port in 0..2 {
+                let nic = builder.vertex(Vertex::new(VertexKind::Nic, format!("nic{}", 2 * place + port)));
+                builder.link(Link::new(switch, nic, pcie, rate, latency));
+            }
+        }
+        let machine = builder.build().unwrap();
+        let first = |rank| RankLocation::on(Some(&machine), 4, &Binding::default(), rank).nics[0].0;
+        assert_eq!([0, 1, 2, 3, 4].map(first), [0, 2, 1, 3, 0]);
     }
 }

@@ -5,6 +5,7 @@ use fabriscope_krylov as krylov;
 use fabriscope_platform::Target;
 use fabriscope_tool::arguments::Opt;
 use fabriscope_tool::{Prepared, Traits, UsageError};
+use fabriscope_units::Bytes;
 
 use crate::collective;
 use crate::gpu;
@@ -130,6 +131,14 @@ impl Tool {
     pub fn gpus_of_process(self, args: &[String]) -> Option<u32> {
         match self {
             Tool::NcclTests(operation) => nccl_tests::gpus_of_process(operation, args),
+            _ => None,
+        }
+    }
+    /// What its job takes of memory where every packet is simulated, about; nothing where that is little.
+    #[must_use]
+    pub fn memory(self, args: &[String], target: &Target) -> Option<Bytes> {
+        match self {
+            Tool::Collective(benchmark) => collective::memory(benchmark, args, target),
             _ => None,
         }
     }

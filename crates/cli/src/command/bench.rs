@@ -15,6 +15,7 @@ use crate::context::Context;
 use crate::counting::{CounterArgs, Shown};
 use crate::devices::DeviceArgs;
 use crate::error::{Failure, Verdict};
+use crate::memory::MemoryArgs;
 use crate::output::{FormatArgs, Output, OutputArgs, write_file};
 use crate::rows::Live;
 use crate::tap::{self, Pcap};
@@ -70,6 +71,8 @@ struct JobArgs {
     /// Cores for one run of packets between many ranks, 0 for all (default: up to 4); the result does not depend on it
     #[arg(long, value_name = "N")]
     cores: Option<usize>,
+    #[command(flatten)]
+    memory: MemoryArgs,
     #[command(flatten)]
     devices: DeviceArgs,
     #[command(flatten)]
@@ -192,6 +195,7 @@ fn request(name: &str, job: &JobArgs, options: Vec<String>, seed: u64) -> Result
         counting: job.counters.counting()?,
         engine: job.engine.as_deref().map(BenchEngine::parse).transpose()?.unwrap_or_default(),
         threads: job.cores.map_or_else(|| super::cores(0).min(USUAL_CORES), super::cores),
+        memory: job.memory.limit(),
         seed,
         ..request
     })
@@ -333,7 +337,7 @@ impl JobArgs {
 
     /// Takes what `later` says, and keeps the rest.
     fn update(&mut self, later: JobArgs) {
-        let JobArgs { on, transport, nodes, ppn, placement, hosts, engine, cores, devices, pcap, counters } = later;
+        let JobArgs { on, transport, nodes, ppn, placement, hosts, engine, cores, memory, devices, pcap, counters } = later;
         let text = |own: &mut Option<String>, other: Option<String>| *own = other.or_else(|| own.take());
         text(&mut self.on, on);
         text(&mut self.transport, transport);
@@ -343,6 +347,7 @@ impl JobArgs {
         self.nodes = nodes.or(self.nodes);
         self.ppn = ppn.or(self.ppn);
         self.cores = cores.or(self.cores);
+        self.memory = self.memory.or(memory);
         text(&mut self.devices.bind, devices.bind);
         text(&mut self.devices.intra_node, devices.intra_node);
         text(&mut self.devices.gpu_aware, devices.gpu_aware);

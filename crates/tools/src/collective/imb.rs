@@ -100,6 +100,17 @@ pub(super) fn prepare(args: &[String], target: &Target) -> Result<Prepared, Usag
     }
 }
 
+/// What is carried out, where it is a collective operation.
+pub(super) fn plan(args: &[String], target: &Target) -> Option<Result<Plan, UsageError>> {
+    match read(args) {
+        Ok(asked) => match asked.what {
+            What::Transfer(_) => None,
+            What::Collective(name, kind) => Some(Ok(collective(asked, name, kind, target).0)),
+        },
+        Err(error) => Some(Err(error)),
+    }
+}
+
 /// The same as data.
 pub(super) fn stepwise(args: &[String], target: &Target) -> Result<Result<Stepwise, String>, UsageError> {
     let asked = read(args)?;

@@ -12,6 +12,7 @@ mod imb;
 mod imb_transfers;
 mod layers;
 mod measure;
+mod memory;
 mod osu;
 mod plan;
 mod stepwise;
@@ -25,6 +26,7 @@ pub use stepwise::{Between, Stepwise, StepwiseRow};
 
 use fabriscope_platform::Target;
 use fabriscope_tool::{Prepared, UsageError};
+use fabriscope_units::Bytes;
 
 /// Reads the command line of `benchmark` and makes its programs.
 ///
@@ -37,6 +39,16 @@ pub fn prepare(benchmark: Benchmark, args: &[String], target: &Target) -> Result
         Benchmark::Stream => stream::prepare(benchmark.name(), benchmark.about(), args, target),
         Benchmark::Training => training::prepare(benchmark.name(), benchmark.about(), args, target),
     }
+}
+
+/// What the job takes of memory, about; nothing where that is little, or where the command line is wrong, which [`prepare`] tells.
+pub(crate) fn memory(benchmark: Benchmark, args: &[String], target: &Target) -> Option<Bytes> {
+    let plan = match benchmark {
+        Benchmark::Osu(operation, calling) => osu::plan(operation, calling, args, target),
+        Benchmark::Imb => imb::plan(args, target)?,
+        Benchmark::Stream | Benchmark::Training => return None,
+    };
+    plan.and_then(|plan| plan.memory(benchmark.name(), target)).ok()
 }
 
 /// The same as data, for engines that run no programs; or what of it they cannot do.

@@ -56,6 +56,11 @@ pub(super) fn prepare(row: &'static OsuOperation, calling: Calling, args: &[Stri
     programs(row.name(calling), plan, target, report)
 }
 
+/// What is carried out.
+pub(super) fn plan(row: &'static OsuOperation, calling: Calling, args: &[String], target: &Target) -> Result<Plan, UsageError> {
+    Ok(read(row, calling, args, target)?.0)
+}
+
 /// The same as data.
 pub(super) fn stepwise(
     row: &'static OsuOperation,
