@@ -3,7 +3,7 @@
 //! A node with *n* adapters is a host with at least *n* ports in the fabric: its first *n*, as people sort names. A group takes
 //! the hosts that it names, in that order; else those that have exactly *n*, then those that have more. Adapters that were never
 //! told their host are no host. Where all nodes have one adapter and no host is named, each adapter is a node of its own.
-//! Where not all hosts are asked for, those come first whose names are like those of most: service hosts come last, wherever
+//! Where not all hosts are asked for, those come first whose names are like those of nearly all: service hosts come last, wherever
 //! their names stand ([`Host::usual_first`]).
 
 use fabriscope_fabric::import::{Host, Plug};

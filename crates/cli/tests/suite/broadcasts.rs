@@ -54,3 +54,17 @@ fn frames_arrive_sooner_by_multicast() {
     assert_eq!(saved("multicast_gdr"), 0.0);
     assert!(saved("k_nomial_gdr") > 50.0 && saved("ring_gdr") > 50.0, "{text}");
 }
+
+/// The streams of docs/models/multicast-gpu.md to 88 GPUs end, with every frame in time, whatever has the frames.
+#[test]
+fn streams_to_all_gpus_end() {
+    for from in ["", " --from host"] {
+        let line = format!("bench bcast_stream --on cscs-88 --nodes 11 --ppn 8 -d cuda -m 1048576:1048576 -n 4 --interval 5000{from}");
+        let (status, text, message) = run(&line);
+        assert_eq!(status, Some(0), "{line}: {message}");
+        for name in ["multicast_gdr", "k_nomial_gdr", "ring_gdr"] {
+            let row = text.lines().find(|line| line.starts_with("1048576") && line.contains(name)).unwrap_or_else(|| panic!("{text}"));
+            assert_eq!(row.split_whitespace().nth(5), Some("0"), "late frames: {row}");
+        }
+    }
+}

@@ -109,3 +109,32 @@ fn tshark_finds_nothing_malformed() {
         assert_eq!(pauses > 0, cluster != "lab-16", "{cluster}: {pauses} pause frames");
     }
 }
+
+/// Ultra Ethernet by its own port, iWARP in TCP, and a word on standard error for what has no published layout.
+#[test]
+fn transports_that_are_no_roce() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let fields = |file: &Path, fields: &[&str]| {
+        let wanted = fields.iter().flat_map(|field| ["-e", field]);
+        let output = Command::new("tshark").arg("-r").arg(file).args(["-T", "fields"]).args(wanted).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let lab = "cluster = \"lab-roce-128\"\n[workload.incast]\nsenders = 2\nsize = \"20 KiB\"\ntransport = \"uet\"\n";
+    std::fs::write(at("lab.toml"), lab).unwrap();
+    run(&["run", text(&at("lab.toml")), "--pcap", text(&at("uet.pcapng")), "--tap", "nodes"]);
+    let ports = fields(&at("uet.pcapng"), &["udp.dstport", "_ws.malformed"]);
+    assert!(ports.len() > 10 && ports.iter().all(|line| line.trim_end() == "4793"), "{ports:?}");
+
+    let osu = |cluster: &str, file: &Path| {
+        let bench = ["bench", "osu_latency", "--on", cluster, "--pcap", text(file), "--", "-m", "4096:4096", "-i", "2", "-x", "1"];
+        let output = Command::cargo_bin("fabriscope").unwrap().args(bench).output().unwrap();
+        assert!(output.status.success(), "{cluster}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(!osu("lab-iwarp-t5", &at("iwarp.pcap")).contains("layout"));
+    let lengths = fields(&at("iwarp.pcap"), &["tcp.len"]);
+    assert!(lengths.iter().any(|length| length == "1460") && lengths.iter().any(|length| length == "0"), "{lengths:?}");
+    assert!(osu("aws-c5n-efa", &at("srd.pcapng")).contains("SRD (EFA) is in the form of RoCE version 2"));
+    assert!(osu("slingshot11-milan", &at("cxi.pcap")).contains("Slingshot is in the form of RoCE version 2"));
+}

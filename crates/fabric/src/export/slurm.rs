@@ -175,6 +175,7 @@ fn as_read(subnet: &Subnet, nodes: &Nodes<'_>, names: &mut Names) -> Vec<Line> {
 }
 
 /// Groups of switches that are written as one, and what is at the top of each so far.
+#[derive(Clone)]
 struct Groups {
     parent: Vec<u32>,
     tops: BTreeMap<u32, String>,
@@ -237,7 +238,14 @@ fn merged(subnet: &Subnet, nodes: &Nodes<'_>, names: &mut Names, notes: &mut Vec
     // What is left is joined by cables within a level, if at all: groups first, then all.
     for (prefix, all) in [("group-of", false), ("all-of", true)] {
         let beside = |&&[a, b]: &&[u32; 2]| at(a) > 0 && at(b) > 0 && (all || together[a as usize] == together[b as usize]);
-        cables.iter().filter(beside).for_each(|ends| groups.join(*ends));
+        let mut joined = groups.clone();
+        cables.iter().filter(beside).for_each(|ends| joined.join(*ends));
+        // Groups that are one are no groups.
+        let tops: BTreeSet<u32> = groups.tops.keys().map(|&top| root(&mut joined.parent, top)).collect();
+        if !all && tops.len() == 1 {
+            continue;
+        }
+        groups = joined;
         groups.rise(&mut lines, |_, below| (below.len() > 1).then(|| names.new_one(format!("{prefix}-{}", below[0]))));
     }
     let written: BTreeSet<&str> = lines.iter().flat_map(|line| &line.nodes).map(String::as_str).collect();

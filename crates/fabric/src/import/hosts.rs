@@ -1,6 +1,5 @@
 //! Hosts: the adapters of a subnet that have the name of one host, which together are a node.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::hostlist::expand;
@@ -36,13 +35,16 @@ impl Subnet {
 }
 
 impl Host {
-    /// The numbers of hosts, those that are most likely meant first: hosts whose names have the words that most adapters have
-    /// (`gpu[001-128]` before `admin01`), then by the size of that class, unnamed ones last; equal ones stay in their order.
+    /// The numbers of hosts, those that are most likely meant first: where three quarters of all adapters are in hosts whose names
+    /// have the same words (`gpu[001-128]`), the others (`admin01`) come after these; else all are in their order.
     pub fn usual_first(hosts: &[Host]) -> Vec<usize> {
-        let mut adapters: BTreeMap<String, usize> = BTreeMap::new();
-        hosts.iter().for_each(|host| *adapters.entry(words(&host.name)).or_default() += host.ports.len());
+        let class: Vec<String> = hosts.iter().map(|host| words(&host.name)).collect();
+        let mut adapters: BTreeMap<&str, usize> = BTreeMap::new();
+        hosts.iter().zip(&class).for_each(|(host, class)| *adapters.entry(class).or_default() += host.ports.len());
+        let all: usize = adapters.values().sum();
+        let most = adapters.into_iter().find(|(_, adapters)| 4 * adapters >= 3 * all).map(|(class, _)| class);
         let mut order: Vec<usize> = (0..hosts.len()).collect();
-        order.sort_by_cached_key(|&number| (hosts[number].unnamed, Reverse(adapters[&words(&hosts[number].name)])));
+        order.sort_by_key(|&number| most.is_some_and(|most| class[number] != most));
         order
     }
 
@@ -87,9 +89,14 @@ mod tests {
 
     #[test]
     fn service_hosts_come_after_the_nodes_of_the_cluster() {
-        let text = "admin01 leaf\nlogin01 leaf\nlogin02 leaf\nnode1 leaf\nnode2 leaf\nnode3 leaf\n";
-        let hosts = read(text).unwrap().hosts();
-        let names: Vec<&str> = Host::usual_first(&hosts).into_iter().map(|number| hosts[number].name.as_str()).collect();
-        assert_eq!(names, ["node1", "node2", "node3", "login01", "login02", "admin01"]);
+        let order = |text: &str| {
+            let hosts = read(text).unwrap().hosts();
+            Host::usual_first(&hosts).into_iter().map(|number| hosts[number].name.clone()).collect::<Vec<_>>()
+        };
+        let nodes: String = (1..=6).map(|node| format!("node{node} leaf\n")).collect();
+        let expected = ["node1", "node2", "node3", "node4", "node5", "node6", "admin01", "backup01"];
+        assert_eq!(order(&format!("admin01 leaf\nbackup01 leaf\n{nodes}")), expected);
+        // Two kinds of which neither is nearly all: as people sort names.
+        assert_eq!(order("gpu1 leaf\ngpu2 leaf\ncpu1 leaf\n"), ["cpu1", "gpu1", "gpu2"]);
     }
 }

@@ -1,8 +1,9 @@
 //! The level of each switch of a subnet, and which switches are one chassis.
 //!
 //! Modelled: levels as the file states them, where it says who is above whom (Slurm), else from the graph
-//! ([`crate::graph_levels`]); names have no part in it. Chassis by their system image GUID.
-//! Not modelled: chassis in files without system image GUIDs, except by the module in the description of a switch.
+//! ([`crate::graph_levels`]); names have no part in it. Chassis by the module in the description of a switch, else by their system
+//! image GUID.
+//! Not modelled: chassis that neither tells.
 
 use std::collections::BTreeMap;
 
@@ -59,10 +60,10 @@ impl Subnet {
     pub fn chassis(&self) -> Vec<Vec<u32>> {
         let mut systems: BTreeMap<(Option<u64>, &str), Vec<u32>> = BTreeMap::new();
         for (index, device) in self.of_kind(Kind::Switch) {
-            // Where the file has no such GUID, modules have the name of their chassis.
-            let key = match device.system {
-                Some(system) => Some((Some(system), "")),
-                None => device.module().map(|_| (None, device.name())),
+            // Some directors have a GUID for each board; their modules have the name of the chassis.
+            let key = match device.module() {
+                Some(_) => Some((None, device.name())),
+                None => device.system.map(|system| (Some(system), "")),
             };
             if let Some(key) = key {
                 systems.entry(key).or_default().push(index);

@@ -220,7 +220,8 @@ fn usual(values: impl Iterator<Item = u32>) -> Option<u32> {
 
 /// Cables that most switches of a class have and some do not.
 fn missing(subnet: &Subnet, classes: &BTreeMap<(u32, String), Vec<u32>>, towards: &Towards) -> Vec<Finding> {
-    let name = |device: &u32| subnet.devices[*device as usize].name().to_owned();
+    let names = subnet.distinct_switch_names();
+    let name = |device: &u32| names[*device as usize].clone();
     let mut findings = Vec::new();
     for (low, members) in classes {
         let targets: std::collections::BTreeSet<&(u32, String)> =
@@ -270,10 +271,11 @@ fn findings(
 ) -> Vec<Finding> {
     let mut findings = missing(subnet, classes, towards);
     let mut add = |what: String, places: Vec<String>| findings.push(Finding::new(what, places));
-    let name = |device: &u32| subnet.devices[*device as usize].name().to_owned();
+    let names = subnet.distinct_switch_names();
+    let name = |device: &u32| names[*device as usize].clone();
     let listed_once: Vec<&super::Cable> = subnet.cables.iter().filter(|cable| !cable.seen_twice).collect();
     let place = |cable: &&super::Cable| {
-        let [a, b] = cable.ends.map(|end| format!("{} port {}", subnet.device(end).name(), end.port));
+        let [a, b] = cable.ends.map(|end| format!("{} port {}", names[end.device as usize], end.port));
         format!("line {}: {a} – {b}", cable.line)
     };
     if !listed_once.is_empty() && listed_once.len() < subnet.cables.len() {

@@ -57,6 +57,23 @@ fn names_have_no_part_in_it() {
     assert_eq!(review(&renamed).chassis.len(), 1);
 }
 
+/// Boards of a director that each have a system image GUID of their own are one chassis by the name that they share.
+#[test]
+fn a_chassis_whose_boards_have_guids_of_their_own() {
+    let mut boards = 0x6000;
+    let own: String = DIRECTOR
+        .lines()
+        .map(|line| {
+            let is_chassis = line == "sysimgguid=0x5000";
+            boards += u32::from(is_chassis);
+            if is_chassis { format!("sysimgguid={boards:#x}\n") } else { format!("{line}\n") }
+        })
+        .collect();
+    assert_eq!(boards, 0x6007);
+    let (one, other) = (read(DIRECTOR).unwrap(), read(&own).unwrap());
+    assert_eq!((other.chassis(), other.levels()), (one.chassis(), one.levels()));
+}
+
 /// Leaves of two racks whose names have nothing in common, one of them with two cables less.
 #[test]
 fn missing_cables_between_switches_with_names_of_their_own() {
