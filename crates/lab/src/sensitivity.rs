@@ -119,7 +119,7 @@ pub fn vary(catalog: &Catalog, variation: &Variation, progress: &(dyn Fn(usize, 
         match came {
             Came::Fixed => result.fixed += 1,
             Came::Unreached => result.unreached += 1,
-            Came::Varied(moved) => result.moved.push(moved),
+            Came::Varied(moved) => result.moved.push(*moved),
         }
     }
     let size = |moved: &Moved| moved.most.as_ref().map_or(0.0, |most| most.percent.abs());
@@ -139,7 +139,7 @@ struct Place<'a> {
 enum Came {
     Fixed,
     Unreached,
-    Varied(Moved),
+    Varied(Box<Moved>),
 }
 
 fn varied(catalog: &Catalog, places: &[Place<'_>], number: &Row, variation: &Variation) -> Came {
@@ -187,7 +187,7 @@ fn varied(catalog: &Catalog, places: &[Place<'_>], number: &Row, variation: &Var
     if reached.is_empty() {
         return Came::Unreached;
     }
-    Came::Varied(Moved { number: number.clone(), clusters: reached.len(), most })
+    Came::Varied(Box::new(Moved { number: number.clone(), clusters: reached.len(), most }))
 }
 
 /// The first value that a run prints; nothing where the cluster refuses it.

@@ -80,8 +80,9 @@ pub(super) fn numbers(numbers: &[Row]) -> Grid {
     ]);
     for n in numbers {
         let source = [n.source.as_str(), &n.note].into_iter().filter(|t| !t.is_empty()).collect::<Vec<_>>().join("; ");
-        let words = [n.part.as_str(), &n.field, &n.value, n.basis.name(), &source];
-        grid.push(words.map(Cell::word));
+        // What is a list of rules is no number that a line could hold.
+        let value = if n.value.starts_with(['[', '{']) { Cell::told("(rules)", n.value.as_str()) } else { Cell::word(n.value.as_str()) };
+        grid.push([Cell::word(n.part.as_str()), Cell::word(n.field.as_str()), value, Cell::word(n.basis.name()), Cell::word(source)]);
     }
     grid.named("numbers")
 }

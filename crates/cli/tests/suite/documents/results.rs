@@ -29,9 +29,7 @@ fn results() -> BTreeMap<String, Table> {
         let (points, rest) = text.split_once("\ntable ").unwrap();
         let errors = |block: &str| -> Vec<f64> {
             let lines = block.lines().filter(|line| !line.starts_with('#'));
-            lines
-                .filter_map(|line| line.split_whitespace().filter(|word| !word.starts_with('[')).next_back()?.parse::<f64>().ok())
-                .collect()
+            lines.filter_map(|line| line.split_whitespace().rfind(|word| !word.starts_with('['))?.parse::<f64>().ok()).collect()
         };
         let behind = format!("# {table} with ");
         let mut blocks = points.split(behind.as_str()).map(errors);

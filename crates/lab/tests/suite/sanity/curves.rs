@@ -6,6 +6,7 @@ use fabriscope_catalog::ResolvedCluster;
 use fabriscope_lab::launch::Launch;
 use fabriscope_platform::Layout;
 use fabriscope_tools::Tool;
+use fabriscope_units::Bytes;
 
 /// How much is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub struct Curves {
     pub cluster: String,
     /// What the adapters of a node send at the most, in bytes a second.
     pub line: f64,
+    /// Sizes above which the library does something else, in bytes.
+    pub switches: Vec<u64>,
     /// The benchmarks that run, by name; `within` behind those between two ranks of one node.
     pub of: BTreeMap<String, Curve>,
 }
@@ -71,8 +74,20 @@ impl Curves {
                 of.insert(tool.to_owned(), curve);
             }
         }
-        Curves { cluster: parts.name.clone(), line, of }
+        Curves { cluster: parts.name.clone(), line, switches: switches(&serde_json::to_value(&group.software).unwrap()), of }
     }
+}
+
+/// The limits of a library, wherever they stand in its part: `eager_limit`, `above`, `from`.
+fn switches(part: &serde_json::Value) -> Vec<u64> {
+    let Some(table) = part.as_object() else { return Vec::new() };
+    let of = |(key, inner): (&String, &serde_json::Value)| match inner.get("value").and_then(|value| value.as_str()) {
+        Some(text) if key.ends_with("_limit") || matches!(key.as_str(), "above" | "from") => {
+            Bytes::parse(text).map(|bytes| vec![bytes.as_u64()]).unwrap_or_default()
+        }
+        _ => switches(inner),
+    };
+    table.iter().flat_map(of).collect()
 }
 
 /// One benchmark; nothing where the cluster does not have it.

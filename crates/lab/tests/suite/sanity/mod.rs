@@ -1,7 +1,8 @@
 //! Numbers that no machine can give: point-to-point benchmarks on every cluster of the catalogue, between two nodes and within one.
 //!
 //! Each rule is a bound that holds for any hardware (a link carries no more than its rate, a longer message does not arrive sooner), or an order
-//! of two measurements of one machine. What breaks a rule today is listed by name in `known.txt`; a test fails on anything that is not there.
+//! of two measurements of one machine. A rate may fall where a limit of the library's part lies. What breaks a rule today is listed by name in
+//! `known.txt`; a test fails on anything that is not there.
 //! `UPDATE_GOLDEN=1 cargo test -p fabriscope-lab --test suite sanity -- --include-ignored` writes the list anew.
 //!
 //! Not examined: collective operations, several pairs, sizes that are no powers of two.
