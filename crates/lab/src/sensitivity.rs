@@ -95,7 +95,7 @@ pub fn vary(catalog: &Catalog, variation: &Variation, progress: &(dyn Fn(usize, 
     for name in &variation.clusters {
         let parts = catalog.target_alike(name)?;
         let before: Vec<(&str, f64)> = RUNS.into_iter().filter_map(|run| Some((run, value(&parts, run, variation.seed)?))).collect();
-        places.push(Place { name, parts, before });
+        places.push(Baseline { name, parts, before });
     }
     let numbers: Vec<Row> = catalog.own_numbers().into_iter().filter(|row| variation.bases.contains(&row.basis)).collect();
     let (next, done, found) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
@@ -129,7 +129,7 @@ pub fn vary(catalog: &Catalog, variation: &Variation, progress: &(dyn Fn(usize, 
 }
 
 /// A cluster with what its runs give.
-struct Place<'a> {
+struct Baseline<'a> {
     name: &'a String,
     parts: ResolvedCluster,
     before: Vec<(&'static str, f64)>,
@@ -142,7 +142,7 @@ enum Came {
     Varied(Box<Moved>),
 }
 
-fn varied(catalog: &Catalog, places: &[Place<'_>], number: &Row, variation: &Variation) -> Came {
+fn varied(catalog: &Catalog, places: &[Baseline<'_>], number: &Row, variation: &Variation) -> Came {
     let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.folder() == number.kind) else { return Came::Fixed };
     let by = |percent: u32| {
         let because = "varied".to_owned();
@@ -254,7 +254,7 @@ mod tests {
         let name = "ri2".to_owned();
         let run = RUNS[8];
         let before = vec![(run, value(&parts, run, 1).unwrap())];
-        let places = [Place { name: &name, parts, before }];
+        let places = [Baseline { name: &name, parts, before }];
         let variation = Variation { clusters: vec![name.clone()], bases: Basis::ALL.to_vec(), percent: 25, seed: 1 };
         let of = |kind, part: &str, field: &str| varied(&catalog, &places, &catalog.number(kind, part, field).unwrap(), &variation);
         // A write of 8 B passes both engines: 52.5 ns of each of them in some 0.9 us are 4 to 8 %.

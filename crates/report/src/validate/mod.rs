@@ -75,7 +75,7 @@ pub struct Terms {
 }
 
 /// A row and what becomes of it.
-struct Asked<'m> {
+struct RowRequest<'m> {
     file: &'m Measured,
     row: &'m Row,
     what: Requested,
@@ -86,7 +86,7 @@ struct Asked<'m> {
 /// Compares every row of `files` whose table is in `only` (all, where that is empty).
 pub fn validate(files: &[Measured], only: &[String], terms: &Terms, predict: &dyn Predict) -> Report {
     let mut report = Report { tolerances: terms.tolerances.clone(), tables: Vec::new() };
-    let mut asked: Vec<Asked<'_>> = Vec::new();
+    let mut asked: Vec<RowRequest<'_>> = Vec::new();
     let wanted = |row: &&Row| only.is_empty() || only.contains(&row.table);
     for file in files {
         for row in file.rows().iter().filter(wanted) {
@@ -97,11 +97,11 @@ pub fn validate(files: &[Measured], only: &[String], terms: &Terms, predict: &dy
             if let Some(own) = own {
                 report.tables[table].set = Some(own.words());
             }
-            asked.push(Asked { file, row, what: request(file, row, &[said]), table });
+            asked.push(RowRequest { file, row, what: request(file, row, &[said]), table });
             // What was chosen after the fact stands beside the figures without it; a user's own word stands for both.
             if let (Some(chosen), None) = (known.and_then(|known| known.chosen.as_ref()), own) {
                 let table = report.table(&row.table, Some(&chosen.set.words()));
-                asked.push(Asked { file, row, what: request(file, row, &[said, Some(&chosen.set)]), table });
+                asked.push(RowRequest { file, row, what: request(file, row, &[said, Some(&chosen.set)]), table });
             }
         }
     }
@@ -137,7 +137,7 @@ fn request(file: &Measured, row: &Row, settings: &[Option<&Settings>]) -> Reques
 type Answers<'a> = BTreeMap<&'a Question, Result<Answer, Refusal>>;
 
 /// Adds a row to the result of its table: as a point, or as one that is not compared.
-fn settle(result: &mut TableResult, asked: &Asked<'_>, answers: &Answers<'_>, tolerances: &Tolerances) {
+fn settle(result: &mut TableResult, asked: &RowRequest<'_>, answers: &Answers<'_>, tolerances: &Tolerances) {
     let (row, metric, line) = (asked.row, metric_of(asked.row), asked.file.line(asked.row));
     let kind = Kind::of(&asked.what, &row.benchmark);
     let unread = unread(row);

@@ -32,7 +32,8 @@ fn results() -> BTreeMap<String, Table> {
             lines.filter_map(|line| line.split_whitespace().rfind(|word| !word.starts_with('['))?.parse::<f64>().ok()).collect()
         };
         let behind = format!("# {table} with ");
-        let mut blocks = points.split(behind.as_str()).map(errors);
+        // What was chosen stands in the rest of that line.
+        let mut blocks = points.split(behind.as_str()).map(|block| errors(block.split_once('\n').map_or(block, |(_, points)| points)));
         let own = blocks.next().unwrap();
         let rows = rest.lines().skip(1).take_while(|line| !line.is_empty()).map(cells).collect();
         found.insert(table.to_owned(), Table { rows, errors: own, with_choice: blocks.next() });
