@@ -149,7 +149,7 @@ impl<'a> Validate<'a> {
             let before = self.report(catalog, files, &only, terms)?;
             let after = if replaced.is_empty() { before.clone() } else { self.report(&altered, files, &only, terms)? };
             let all = |report: &Report| hits(report.plain(), None);
-            grid.push(compared(machine, &replaced, &all(&before), &all(&after)));
+            grid.push(compared(machine, Some(&replaced), &all(&before), &all(&after)));
             replaced.iter().for_each(|one| numbers.push(replaced_cells(machine, one)));
             sums[0].push(before);
             sums[1].push(after);
@@ -159,7 +159,7 @@ impl<'a> Validate<'a> {
                 let tables: Vec<_> = reports.iter().flat_map(Report::plain).cloned().collect();
                 hits(tables.iter(), None)
             });
-            grid.foot(compared("all", &[], &before, &after));
+            grid.foot(compared("all", None, &before, &after));
         }
         let mut outcome = Outcome::new();
         outcome.note("each machine as the catalogue has it, and without every number that names one of its tables");
@@ -188,15 +188,18 @@ fn hits_grid() -> Grid {
     ])
 }
 
-fn compared(machine: &str, replaced: &[Replacement], before: &Hits, after: &Hits) -> [Cell; 10] {
+fn compared(machine: &str, replaced: Option<&[Replacement]>, before: &Hits, after: &Hits) -> [Cell; 10] {
     let median = |hits: &Hits| hits.errors.map_or_else(Cell::none, |errors| Cell::number(errors.median, 1));
     let share = |hits: &Hits, at: usize| if hits.points == 0 { Cell::none() } else { Cell::number(hits.within[at], 0) };
-    let kept = replaced.iter().filter(|one| one.by.is_none()).count();
+    let count = |kept: bool| {
+        let of = |replaced: &[Replacement]| replaced.iter().filter(|one| one.by.is_none() == kept).count();
+        replaced.map_or_else(Cell::blank, |replaced| Cell::count(of(replaced)))
+    };
     [
         Cell::word(machine),
         Cell::count(before.points),
-        Cell::count(replaced.len() - kept),
-        Cell::count(kept),
+        count(false),
+        count(true),
         median(before),
         median(after),
         share(before, 1),
@@ -226,7 +229,8 @@ fn replaced_cells(machine: &str, one: &Replacement) -> [Cell; 8] {
         Cell::word(machine),
         Cell::word(number.part.clone()),
         Cell::word(number.field.clone()),
-        Cell::word(number.value.clone()),
+        // What is a list of rules is no number that a line could hold.
+        if number.value.starts_with(['[', '{']) { Cell::told("(rules)", number.value.as_str()) } else { Cell::word(number.value.as_str()) },
         Cell::word(number.basis.name()),
         by.map_or_else(|| Cell::word("kept"), |by| Cell::word(by.value.clone())),
         by.map_or_else(Cell::blank, |by| Cell::word(by.basis.name())),
