@@ -147,6 +147,10 @@ const AR: u8 = 0x08;
 const SYN: u8 = 0x04;
 const MARKED: u8 = 0x20;
 
+const fn flag(is_set: bool, bit: u8) -> u8 {
+    if is_set { bit } else { 0 }
+}
+
 impl Pds {
     /// The bytes on the wire.
     #[must_use]
@@ -157,7 +161,7 @@ impl Pds {
         let ends = |pdcids: Pdcids| [pdcids.source.to_be_bytes(), pdcids.destination.to_be_bytes()].concat();
         match *self {
             Pds::Request { ordered, next, ack_request, syn, clear_offset, psn, pdcids } => {
-                let flags = u8::from(ack_request) * AR | u8::from(syn.is_some()) * SYN;
+                let flags = flag(ack_request, AR) | flag(syn.is_some(), SYN);
                 let mut bytes = prologue(if ordered { kind::ROD } else { kind::RUD }, next, flags);
                 bytes.extend(clear_offset.to_be_bytes());
                 bytes.extend(psn.to_be_bytes());
@@ -176,7 +180,7 @@ impl Pds {
                 bytes
             }
             Pds::Ack { next, marked, ack_offset, cumulative, pdcids, state } => {
-                let mut bytes = prologue(kind::ACK_CC, next, u8::from(marked) * MARKED);
+                let mut bytes = prologue(kind::ACK_CC, next, flag(marked, MARKED));
                 bytes.extend(ack_offset.to_be_bytes());
                 bytes.extend(cumulative.to_be_bytes());
                 bytes.extend(ends(pdcids));
@@ -187,7 +191,7 @@ impl Pds {
                 bytes
             }
             Pds::Nack { code, marked, psn, pdcids } => {
-                let mut bytes = prologue(kind::NACK, NextSes::None, u8::from(marked) * MARKED);
+                let mut bytes = prologue(kind::NACK, NextSes::None, flag(marked, MARKED));
                 bytes.extend([code, 0]);
                 bytes.extend(psn.to_be_bytes());
                 bytes.extend(ends(pdcids));
@@ -339,10 +343,10 @@ impl SesRequest {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let (som, data, rest) = match self.place {
-            SesPlace::Start { header_data } => (SOM, u8::from(header_data.is_some()) * HD, header_data.unwrap_or(0)),
+            SesPlace::Start { header_data } => (SOM, flag(header_data.is_some(), HD), header_data.unwrap_or(0)),
             SesPlace::Inner { payload, offset } => (0, 0, u64::from(payload & 0x3FFF) << 32 | u64::from(offset)),
         };
-        let mut bytes = vec![self.opcode as u8, data | u8::from(self.end) * EOM | som];
+        let mut bytes = vec![self.opcode as u8, data | flag(self.end, EOM) | som];
         bytes.extend(self.message.to_be_bytes());
         bytes.extend((self.job & 0xFF_FFFF).to_be_bytes());
         bytes.extend((self.pid & 0xFFF).to_be_bytes());
