@@ -429,7 +429,10 @@ mod tests {
 
     #[test]
     fn what_follows_the_tool_is_left_to_the_tool() {
-        let line = |text: &str| marked(text.split(' ').map(OsString::from).collect()).join(" ".as_ref()).into_string().unwrap();
+        let line = |text: &str| {
+            let words = marked(text.split(' ').map(OsString::from).collect());
+            words.into_iter().map(|word| word.into_string().unwrap()).collect::<Vec<String>>().join(" ")
+        };
         for (text, with) in [
             ("fabriscope bench ib_write_bw --output bandwidth", "fabriscope bench ib_write_bw -- --output bandwidth"),
             ("fabriscope --seed 3 bench --on ri2 ib_write_bw -V", "fabriscope --seed 3 bench --on ri2 ib_write_bw -- -V"),
