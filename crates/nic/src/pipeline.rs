@@ -203,6 +203,10 @@ impl Pipeline {
     fn fetch_block(&mut self, t: &Transmit, queue: usize, begin: Begin, hops: &mut Hops) -> Time {
         let payload = t.fetch.0 as u32;
         let block = self.engine.block(queue);
+        if t.retransmission {
+            block.again();
+            return self.fetch_payload(t.place, queue, begin, t.fetch, hops);
+        }
         if t.starts_message {
             block.begin(t.message_bytes);
         }

@@ -51,6 +51,10 @@ impl Block {
     pub(crate) fn begin(&mut self, bytes: u32) {
         (self.left, self.ahead) = (bytes, 0);
     }
+    /// A packet is sent again, which is read by itself; those behind it are as well, up to the next block.
+    pub(crate) fn again(&mut self) {
+        self.ahead = 0;
+    }
     /// A packet of `payload` bytes is built: when it is in the adapter, if it was read with one before it.
     pub(crate) fn take(&mut self, payload: u32) -> Option<Time> {
         self.ahead = self.ahead.checked_sub(payload)?;

@@ -126,6 +126,11 @@ impl Tool {
             Tool::Krylov => krylov::OPTIONS,
         }
     }
+    /// Whether a `--` among its options is its own: what follows is for one of its tests.
+    #[must_use]
+    pub fn splits_options(self) -> bool {
+        matches!(self, Tool::Sockets(sockets::SocketTool::Netperf))
+    }
     /// GPUs of a node that the command line asks for, where it does: those of a process of nccl-tests, of which a node has one then.
     #[must_use]
     pub fn gpus_of_process(self, args: &[String]) -> Option<u32> {

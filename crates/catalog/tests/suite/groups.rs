@@ -109,7 +109,7 @@ fn every_wrong_group_says_what_to_write() {
             "name = \"storage\"",
             "name = \"storage\"\nlink = \"fdr\"",
             "the switch `qm8700` does not run at `fdr`",
-            "it runs at `hdr`, `edr`",
+            "it runs at `hdr`, `hdr100`, `edr`",
         ),
         ("name = \"storage\"", "name = \"storage\"\nlink = \"ndr\"", "the adapter `connectx-6` does not run at `ndr`", "it runs at"),
         ("nic = \"connectx-6\"", "nic = \"cassini\"", "the adapter `cassini`", ""),

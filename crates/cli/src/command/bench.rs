@@ -242,7 +242,7 @@ fn sorted(tool: &str, (before, file): (JobArgs, &OutputArgs), words: &[String]) 
     let mut rest = words.iter().peekable();
     while let Some(word) = rest.next() {
         if word == "--" {
-            theirs.push(word.clone());
+            theirs.extend(Tool::by_name(tool).is_ok_and(Tool::splits_options).then(|| word.clone()));
             theirs.extend(rest.by_ref().cloned());
             break;
         }

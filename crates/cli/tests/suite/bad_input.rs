@@ -433,7 +433,7 @@ fn nccl_tests_refuse_what_cannot_be() {
     says(&on(&["-o", "xor"]), &["-o takes one of sum, prod"]);
     says(&on(&["--ppn", "9"]), &["9 ranks on nodes with 8 GPUs", "--ppn 8"]);
     says(&on(&["--nodes", "40"]), &["the job takes 40 nodes", "--nodes 16"]);
-    says(&on(&["-g", "3"]), &["do not fill", "-g"]);
+    says(&on(&["-g", "16"]), &["-g", "8"]);
     says(&on(&["--env", "NCCL_ALGO=Rings"]), &["NCCL_ALGO", "Ring"]);
     let hopper = |more: &[&str]| refused(&[&["bench", "reduce_perf", "--on", "azure-ndh100v5", "-b", "1K", "-e", "1K"], more].concat());
     says(&hopper(&["-d", "f8e5m2", "-o", "prod"]), &["products of FP8", "-o sum"]);

@@ -64,7 +64,7 @@ fn a_staged_message_has_its_copies_as_stages() {
 
 #[test]
 fn within_a_node_the_links_of_gpus_bind() {
-    let value = told("osu_latency --on olivia-gh200-ss11 --nodes 1 -s 1048576 -- D D");
+    let value = told("osu_latency --on azure-ndh100v5 --nodes 1 -s 1048576 -- D D");
     let way = &value["inside"][0]["ways"][0];
     assert_eq!(way["class"], "NVL");
     assert!(way["bound"].as_str().unwrap().contains("NVLink 4"), "{way}");

@@ -37,7 +37,7 @@ fn every_operation_ends_with_the_right_contents() {
 fn explain_names_the_bound_and_the_next_best() {
     let text = prints(&["explain", "all_reduce_perf", "--on", "azure-nda100v4", "-s", "1024"]);
     let row = text.lines().find(|line| line.starts_with("1 KiB ")).unwrap();
-    assert!(row.contains("Ring LL ") && row.contains("latency of steps") && row.contains("Tree LL "), "{text}");
+    assert!(row.contains("Ring LL ") && row.contains("blocks of the kernels") && row.contains("Tree LL "), "{text}");
     assert!(text.contains("twice as fast") && text.contains("Tree Simple, 1 channels"), "{text}");
     let json: serde_json::Value =
         serde_json::from_str(&prints(&["explain", "all_reduce_perf", "--on", "aws-p4de-nccl", "--nodes", "2", "-s", "65536", "--json"]))

@@ -52,7 +52,7 @@ const KINDS: [(&str, Kind); 13] = [
 ];
 
 /// What a command line asks for.
-struct Asked {
+struct CommandLine {
     what: What,
     /// As it was typed.
     line: String,
@@ -124,7 +124,7 @@ pub(super) fn stepwise(args: &[String], target: &Target) -> Result<Result<Stepwi
     }
 }
 
-fn read(args: &[String]) -> Result<Asked, UsageError> {
+fn read(args: &[String]) -> Result<CommandLine, UsageError> {
     let mut what: Option<What> = None;
     let (mut iterations, mut blocks, mut least) = (None, sizes(0, 22), None);
     let mut rest = args.iter();
@@ -168,11 +168,11 @@ fn read(args: &[String]) -> Result<Asked, UsageError> {
         let what = format!("{TOOL} without a benchmark would run all of them, one after the other");
         return Err(UsageError::Conflict { what, remedy: "name one, for example Alltoall".to_owned() });
     };
-    Ok(Asked { what, line: args.join(" "), iterations, blocks, least })
+    Ok(CommandLine { what, line: args.join(" "), iterations, blocks, least })
 }
 
 /// Refuses groups that are smaller than all ranks.
-fn all_ranks(asked: &Asked, target: &Target) -> Result<(), UsageError> {
+fn all_ranks(asked: &CommandLine, target: &Target) -> Result<(), UsageError> {
     let ranks = target.layout.ranks();
     let Some(least) = asked.least.filter(|least| *least < u64::from(ranks)) else { return Ok(()) };
     let what = format!("-npmin {least} asks for smaller groups than the {ranks} ranks of the job");
@@ -180,8 +180,8 @@ fn all_ranks(asked: &Asked, target: &Target) -> Result<(), UsageError> {
 }
 
 /// The plan of a collective operation, and its report.
-fn collective(asked: Asked, name: &'static str, operation: Kind, target: &Target) -> (Plan, Report) {
-    let Asked { line, iterations, mut blocks, .. } = asked;
+fn collective(asked: CommandLine, name: &'static str, operation: Kind, target: &Target) -> (Plan, Report) {
+    let CommandLine { line, iterations, mut blocks, .. } = asked;
     if operation == Kind::Barrier {
         blocks = vec![0];
     }
