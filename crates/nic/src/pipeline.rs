@@ -208,7 +208,9 @@ impl Pipeline {
             return self.fetch_payload(t.place, queue, begin, t.fetch, hops);
         }
         if t.starts_message {
-            block.begin(t.message_bytes);
+            // Packets as large as a block are blocks themselves.
+            let smaller = !t.ends_message && t.fetch < self.costs.read_block;
+            block.begin(if smaller { t.message_bytes } else { 0 });
         }
         if let Some(complete) = block.take(payload) {
             return complete.max(begin.at);
