@@ -63,8 +63,8 @@ struct Queue {
     ring: VecDeque<(Time, Landed)>,
     moderation: Moderation,
     stage: Stage,
-    /// Packets of this interrupt.
-    brought: u32,
+    /// Packets of this interrupt, and their payload.
+    brought: (u32, u64),
     /// The program's core is busy until then, as far as it said.
     program: Time,
     /// What interrupts took from it since.
@@ -295,7 +295,7 @@ impl Interface {
             ring: VecDeque::new(),
             moderation: Moderation::new(self.settings.kernel),
             stage: Stage::Idle,
-            brought: 0,
+            brought: (0, 0),
             program: Time::ZERO,
             stolen: Span::ZERO,
         });
@@ -468,7 +468,7 @@ impl Interface {
     fn turn(&mut self, now: Time, index: usize) {
         match self.queues[index].stage {
             Stage::Interrupt(at) if at <= now => {
-                self.queues[index].brought = 0;
+                self.queues[index].brought = (0, 0);
                 self.take_up(now, now, index);
             }
             Stage::Busy(at, landed) if at <= now => {
@@ -492,7 +492,8 @@ impl Interface {
         let (gro, longest) = (self.settings.kernel.receive_offload, self.settings.longest(true));
         let queue = &mut self.queues[index];
         let Some((_, mut landed)) = queue.ring.front().copied().filter(|(at, _)| *at <= now) else {
-            queue.moderation.brought(queue.brought);
+            let (packets, bytes) = queue.brought;
+            queue.moderation.brought(packets, bytes);
             queue.stage = match queue.ring.front() {
                 Some((at, _)) => Stage::Interrupt(queue.moderation.due(*at, *at, queue.ring.len() as u32) + self.settings.kernel.interrupt),
                 None => Stage::Idle,
@@ -510,9 +511,9 @@ impl Interface {
             queue.ring.pop_front();
             packets += 1;
         }
-        queue.brought += packets as u32;
         let costs = &self.settings.kernel;
         let payload = u64::from(landed.segment.payload);
+        queue.brought = (queue.brought.0 + packets as u32, queue.brought.1 + payload);
         let end = now + costs.receive_packet * packets + costs.receive_segment + self.settings.payload(payload);
         queue.stage = Stage::Busy(end, Some(landed));
         self.steal(index, now, end);

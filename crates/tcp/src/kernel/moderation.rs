@@ -1,9 +1,10 @@
 //! When packets that have landed raise an interrupt.
 //!
 //! Source: ethtool's `rx-usecs`, `rx-frames`, `adaptive-rx`; the profiles of Linux's dynamic interrupt moderation (lib/dim).
-//! Modelled: delay after the first packet, number of packets; adaptively, one profile up after an interrupt that brought many
-//! packets, one down after one that brought few.
-//! Not modelled: DIM's search by rates of bytes and its parking; here the batch decides.
+//! Modelled: delay after the first packet, number of packets; adaptively, one profile up after an interrupt that brought much, in
+//! packets or in bytes, one down after one that brought little: DIM compares rates of bytes before rates of packets, so a few jumbo
+//! frames are a load as well.
+//! Not modelled: DIM's search by these rates and its parking; here the batch decides.
 
 use fabriscope_units::{Span, Time};
 
@@ -26,11 +27,11 @@ impl Moderation {
         }
         first + self.delay()
     }
-    /// An interrupt brought `packets`.
-    pub fn brought(&mut self, packets: u32) {
-        if packets >= MANY {
+    /// An interrupt brought `packets` with so many `bytes` of payload.
+    pub fn brought(&mut self, packets: u32, bytes: u64) {
+        if packets >= MANY || bytes >= u64::from(MANY) * FRAME {
             self.profile = (self.profile + 1).min(PROFILES.len() - 1);
-        } else if packets <= FEW {
+        } else if packets <= FEW && bytes <= u64::from(FEW) * FRAME {
             self.profile = self.profile.saturating_sub(1);
         }
     }
@@ -45,6 +46,8 @@ const PROFILES: [Span; 5] = [Span::from_us(2), Span::from_us(8), Span::from_us(1
 /// Packets of an interrupt that ask for longer delays, and for shorter ones. Basis: assumed.
 const MANY: u32 = 32;
 const FEW: u32 = 4;
+/// Payload of a packet of Ethernet's usual size, with timestamps. Basis: standard (RFC 894, RFC 7323).
+const FRAME: u64 = 1448;
 
 #[cfg(test)]
 mod tests {
@@ -61,12 +64,23 @@ mod tests {
         let mut adaptive = Moderation::new(KernelParameters { interrupt_delay: Span::from_us(64), interrupt_adaptive: true, ..kernel });
         assert_eq!(adaptive.due(at(0), at(0), 1), at(2));
         for _ in 0..10 {
-            adaptive.brought(64);
+            adaptive.brought(64, 64 * FRAME);
         }
         assert_eq!(adaptive.due(at(0), at(0), 1), at(64));
         for _ in 0..3 {
-            adaptive.brought(1);
+            adaptive.brought(1, FRAME);
         }
         assert_eq!(adaptive.due(at(0), at(0), 1), at(8));
+    }
+
+    #[test]
+    fn a_few_jumbo_frames_are_a_load() {
+        let kernel = KernelParameters { interrupt_delay: Span::from_us(64), interrupt_frames: 128, interrupt_adaptive: true, ..kernel() };
+        let mut adaptive = Moderation::new(kernel);
+        adaptive.brought(6, 6 * 8948);
+        assert_eq!(adaptive.due(Time::ZERO, Time::ZERO, 1), Time::ZERO + Span::from_us(8));
+        // Four of them are neither much nor little.
+        adaptive.brought(4, 4 * 8948);
+        assert_eq!(adaptive.due(Time::ZERO, Time::ZERO, 1), Time::ZERO + Span::from_us(8));
     }
 }
