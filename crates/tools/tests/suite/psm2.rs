@@ -153,8 +153,9 @@ fn the_message_rate_is_that_of_the_cores_and_then_of_the_adapter() {
     let parts = parts("csd3-opa");
     let rate = |pairs: u32| column(&run_on(&parts, &format!("osu_mbw_mr -p {pairs} -m 8:8 -i 20 -x 2")).0, "message_rate")[0].1 / 1e6;
     let (one, eight) = (rate(1), rate(8));
-    // send_overhead, send, packet and the fenced store: 25 + 25 + 15 + 70 = 135 ns, less what a window waits for its answer.
-    assert!((5.0..7.4).contains(&one), "{one} million messages per second from one core");
+    // The receiving core is the slower: finding, matching and completing a message take it the 0.30 us that a pair at LANL shows, 2.9 to
+    // 3.3 million a second (table lanl-opa-broadwell-osu_mbw_mr); the sender alone could do 7.4: 25 + 25 + 15 + 70 = 135 ns.
+    assert!((2.9..3.4).contains(&one), "{one} million messages per second from one core");
     assert!((7.5..=8.05).contains(&(eight / one)), "{one} and {eight}");
 }
 
