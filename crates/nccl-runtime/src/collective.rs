@@ -10,12 +10,13 @@ use std::sync::Arc;
 
 use fabriscope_nccl::{self as nccl, Course, Direction, NetWay, Peer, Peers, Plan, Transport};
 use fabriscope_node::ProgramError;
+use fabriscope_units::Bytes;
 use smallvec::{SmallVec, smallvec};
 
 use super::communicator::Communicator;
 use super::contents;
 use super::fifo::FifoId;
-use super::kernels::{BlockPlan, Move, Turn};
+use super::kernels::{BlockPlan, Move, Piece, Turn};
 use super::world::{Wire, WireKind, World};
 
 impl Communicator {
@@ -30,8 +31,7 @@ impl Communicator {
         for part in &plan.parts {
             for lane in plan.lanes(channels, rank, part) {
                 let course = lane.course();
-                let (protocol, threads) = (plan.choice.protocol, plan.choice.threads);
-                let pace = self.library().pace_of(protocol, threads, lane.share(plan.choice));
+                let pace = self.library().pace_of(plan.choice, lane.share(plan.choice));
                 let (receive, send) = course.peers();
                 let ends = |peers: &Peers, sends| -> Result<Vec<(Peer, Vec<FifoId>)>, ProgramError> {
                     let of = |peer: &Peer| {
@@ -153,6 +153,9 @@ impl Iterator for Steps {
         if self.next == self.count {
             return None;
         }
+        if self.course.is_shared() {
+            return Some(self.shared());
+        }
         let step = self.course.step(self.world.plan(), self.next);
         self.next += 1;
         let (from, to) = (self.receive.of(&step.receive), self.send.of(&step.send));
@@ -163,9 +166,29 @@ impl Iterator for Steps {
             slots: slice.slots,
             in_place: false,
             contents: contents::of_step(&self.plan, self.rank, self.all, &step, slice.offset),
+            ..Move::default()
         };
         self.slices.extend(self.plan.slices(step.bytes).map(slice));
         self.slices.reverse();
         self.slices.pop()
+    }
+}
+
+impl Steps {
+    /// All steps of a loop that scatters or gathers, which are one to the block: it waits for all peers, copies to or from each, and then
+    /// tells all.
+    fn shared(&mut self) -> Move {
+        let steps = self.next..(self.next + self.course.steps_of_loop()).min(self.count);
+        self.next = steps.end;
+        let (mut receive, mut send) = (Peers::new(), Peers::new());
+        let mut piece = |number| {
+            let step = self.course.step(self.world.plan(), number);
+            receive.extend_from_slice(&step.receive);
+            send.extend_from_slice(&step.send);
+            Piece { bytes: step.bytes, contents: contents::of_step(&self.plan, self.rank, self.all, &step, Bytes::ZERO) }
+        };
+        let pieces: Rc<[Piece]> = steps.map(&mut piece).collect();
+        let bytes = pieces.iter().map(|piece| piece.bytes).sum();
+        Move { from: self.receive.of(&receive), to: self.send.of(&send), bytes, slots: 1, pieces, ..Move::default() }
     }
 }

@@ -40,6 +40,25 @@ pub struct Move {
     pub in_place: bool,
     /// What it adds to what it takes, and what that has to be then.
     pub contents: Contents,
+    /// Where each of `from`, or of `to`, has bytes of its own (scatter, gather: one wait for all peers, one copy after the other, one flag
+    /// to each): these, in their order. `bytes` is their sum then.
+    pub pieces: Rc<[Piece]>,
+}
+
+/// What a step that scatters or gathers moves to or from one of its peers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    /// Payload.
+    pub bytes: Bytes,
+    /// As those of a [`Move`].
+    pub contents: Contents,
+}
+
+impl Move {
+    /// Payload and contents of the slice for a peer that it sends to, where all have the same `contents` otherwise.
+    fn sent(&self, peer: usize, contents: u64) -> (Bytes, u64) {
+        self.pieces.get(peer).map_or((self.bytes, contents), |piece| (piece.bytes, piece.contents.adds))
+    }
 }
 
 /// The steps of one block of a kernel.
@@ -85,8 +104,8 @@ enum Event {
     Begin(u32),
 }
 
-/// What decides which resources a step uses: its GPU, its protocol, and the FIFOs that it empties and fills.
-type StepUse = (u32, (u64, u64), Rc<[FifoId]>, Rc<[FifoId]>);
+/// What decides which resources a step uses: its GPU, its protocol, the FIFOs that it empties and fills, and whether all have the same bytes.
+type StepUse = (u32, (u64, u64), Rc<[FifoId]>, Rc<[FifoId]>, bool);
 
 /// The kernels of a node with everything between them.
 pub struct Kernels {
@@ -353,9 +372,13 @@ impl Kernels {
         let Some(block) = self.blocks.get_mut(&number) else { return };
         let Some(step) = &block.current else { return };
         block.contents = step.contents.adds;
-        for id in step.from.iter() {
+        for (peer, id) in step.from.iter().enumerate() {
             let came = self.fifos[id.0 as usize].take().map_or(0, |filled| filled.contents);
-            block.contents = block.contents.wrapping_add(came);
+            match step.pieces.get(peer) {
+                None => block.contents = block.contents.wrapping_add(came),
+                Some(piece) if piece.contents.expects.is_some_and(|expected| expected != came) => self.wrong += piece.bytes,
+                Some(_) => {}
+            }
         }
         if step.contents.expects.is_some_and(|expected| expected != block.contents) {
             self.wrong += step.bytes;
@@ -366,19 +389,22 @@ impl Kernels {
             self.fifos[id.0 as usize].occupy(step.slots);
         }
         let (flows, at, contents) = (block.pace.flows(), self.now + block.pace.step.end, block.contents);
-        let (to, told, slots) = (Rc::clone(&step.to), step.bytes, step.slots);
-        for id in to.iter().filter(|_| flows) {
-            // Lines have their flags: the receiver follows with the first of them.
-            let fifo = &mut self.fifos[id.0 as usize];
-            if fifo.receiver == FifoEnd::Block {
-                fifo.fill(at, told, slots, contents);
-                self.wake(*id, RECEIVER);
+        if flows {
+            let step = step.clone();
+            for (peer, id) in step.to.iter().enumerate() {
+                // Lines have their flags: the receiver follows with the first of them.
+                let fifo = &mut self.fifos[id.0 as usize];
+                if fifo.receiver == FifoEnd::Block {
+                    let (bytes, contents) = step.sent(peer, contents);
+                    fifo.fill(at, bytes, step.slots, contents);
+                    self.wake(*id, RECEIVER);
+                }
             }
         }
         let Some(block) = self.blocks.get(&number) else { return };
         let Some(step) = &block.current else { return };
         let bytes = if step.in_place { Bytes::ZERO } else { step.bytes };
-        let known = (block.gpu, block.pace.taken, Rc::clone(&step.from), Rc::clone(&step.to));
+        let known = (block.gpu, block.pace.taken, Rc::clone(&step.from), Rc::clone(&step.to), step.pieces.is_empty());
         let uses = match self.known_uses.get(&known) {
             _ if step.in_place => Arc::from([]),
             Some(uses) => Arc::clone(uses),
@@ -402,8 +428,10 @@ impl Kernels {
         };
         let written = step.to.iter().flat_map(|id| &self.fifos[id.0 as usize].way.uses);
         let read = step.from.iter().flat_map(|id| &self.fifos[id.0 as usize].way.takes);
+        // A byte of a scatter or a gather goes one of the ways only.
+        let ways = step.pieces.len().max(1) as u64;
         for used in written.chain(read) {
-            add(used, used.weight.times(taken, payload));
+            add(used, used.weight.times(taken, payload * ways));
         }
         if step.to.is_empty() || !step.from.is_empty() {
             for used in self.own.get(block.gpu as usize).into_iter().flatten() {
@@ -431,13 +459,14 @@ impl Kernels {
             self.fifos[id.0 as usize].release(now + pace.step.end, step.slots);
             self.wake(*id, SENDER);
         }
-        for id in step.to.iter() {
+        for (peer, id) in step.to.iter().enumerate() {
             let fifo = &mut self.fifos[id.0 as usize];
             if pace.flows() && fifo.receiver == FifoEnd::Block {
                 continue;
             }
             let fence = if pace.fenced { fifo.way.latency + fifo.way.back } else { Span::ZERO };
-            fifo.fill(now + pace.step.end + fence, step.bytes, step.slots, contents);
+            let (bytes, contents) = step.sent(peer, contents);
+            fifo.fill(now + pace.step.end + fence, bytes, step.slots, contents);
             self.wake(*id, RECEIVER);
         }
         self.next_move(number);

@@ -24,7 +24,7 @@ fn pace(begin: Span, end: Span, fenced: bool) -> Pace {
 }
 
 fn plan(pace: Pace, from: Vec<FifoId>, to: Vec<FifoId>, chunks: u32, bytes: u64, in_place: bool) -> BlockPlan {
-    let step = Move { from: from.into(), to: to.into(), bytes: Bytes(bytes), slots: 1, in_place, contents: Contents::default() };
+    let step = Move { from: from.into(), to: to.into(), bytes: Bytes(bytes), slots: 1, in_place, ..Move::default() };
     BlockPlan { pace, moves: Box::new((0..chunks).map(move |_| step.clone())) }
 }
 
@@ -147,7 +147,7 @@ fn what_is_kept_is_compared_with_what_it_should_be() {
         let id = fifo(&mut kernels, 0);
         let pace = pace(Span::ZERO, Span::ZERO, false);
         let step = |from: Vec<FifoId>, to: Vec<FifoId>, contents| {
-            let step = Move { from: from.into(), to: to.into(), bytes: Bytes(4096), slots: 1, in_place: false, contents };
+            let step = Move { from: from.into(), to: to.into(), bytes: Bytes(4096), slots: 1, contents, ..Move::default() };
             BlockPlan { pace, moves: Box::new(std::iter::once(step)) }
         };
         kernels.launch(0, Time::ZERO, vec![step(Vec::new(), vec![id], Contents { adds: 7, expects: None })]);
@@ -155,4 +155,29 @@ fn what_is_kept_is_compared_with_what_it_should_be() {
         finish(&mut kernels);
         assert_eq!(kernels.wrong(), Bytes(wrong));
     }
+}
+
+#[test]
+fn a_scatter_is_one_step_to_all_its_peers() {
+    // 1 MB to each of two GPUs at 10 GB/s, 1 us before and after: one wait, one copy after the other, one flag to each at the end.
+    let mut kernels = Kernels::new(Sharing::new(vec![Rate::from_bps(100 * GB); 3]), vec![Vec::new(); 3]);
+    let fifos = [1, 2].map(|link| {
+        let uses = vec![Use { resource: ResourceId(link), weight: Weight::ONE }];
+        kernels.add_fifo(Fifo::new(FifoPath { uses, ..FifoPath::default() }, SLOTS, FifoEnd::Block, FifoEnd::Block))
+    });
+    let pace = pace(Span::from_us(1), Span::from_us(1), false);
+    let piece = |adds| Piece { bytes: Bytes(1_000_000), contents: Contents { adds, expects: None } };
+    let step = Move { to: fifos.into(), bytes: Bytes(2_000_000), slots: 1, pieces: [piece(7), piece(8)].into(), ..Move::default() };
+    let sent = kernels.launch(0, Time::ZERO, vec![BlockPlan { pace, moves: Box::new(std::iter::once(step)) }]);
+    let takes = |fifo: FifoId, expected| {
+        let contents = Contents { adds: 0, expects: Some(expected) };
+        let step = Move { from: [fifo].into(), bytes: Bytes(1_000_000), slots: 1, in_place: true, contents, ..Move::default() };
+        vec![BlockPlan { pace, moves: Box::new(std::iter::once(step)) }]
+    };
+    let taken = [(1, fifos[0], 7), (2, fifos[1], 8)].map(|(gpu, fifo, what)| (gpu, kernels.launch(gpu, Time::ZERO, takes(fifo, what))));
+    finish(&mut kernels);
+    let at = |us| Some(Time::ZERO + Span::from_us(us));
+    assert_eq!(kernels.ended(0, sent), at(202));
+    assert_eq!(taken.map(|(gpu, turn)| kernels.ended(gpu, turn)), [at(204); 2]);
+    assert_eq!(kernels.wrong(), Bytes::ZERO);
 }

@@ -102,5 +102,5 @@ impl Communicator {
 fn step(fifo: Option<FifoId>, sends: bool, bytes: Bytes, contents: Contents) -> Move {
     let (ends, none): (Rc<[FifoId]>, Rc<[FifoId]>) = (fifo.into_iter().collect(), Rc::from([]));
     let (from, to) = if sends { (none, ends) } else { (ends, none) };
-    Move { from, to, bytes, slots: 1, in_place: false, contents }
+    Move { from, to, bytes, slots: 1, in_place: false, contents, ..Move::default() }
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use fabriscope_catalog::{Cpu, CpuFamily, Layer, Rdma, ResolvedCluster, StepParameters, Vendor};
 use fabriscope_machine::{Machine, PathClass};
 use fabriscope_nccl::{
-    Adapter, Architecture, Communicator, Facts, NcclError, NodeKind, Processor, Protocol, RankPlacement, Release, Settings, Topology,
-    search,
+    Adapter, Algorithm, Architecture, Choice, Communicator, Facts, NcclError, NodeKind, Processor, Protocol, RankPlacement, Release,
+    Settings, Topology, search,
 };
 use fabriscope_units::{Bytes, Rate, Span};
 use fabriscope_wire::{Collective, Element};
@@ -99,6 +99,7 @@ pub struct Library {
     /// What its plugin sets of what users may.
     pub settings: Settings,
     paces: [Pace; 3],
+    nvls_start: Span,
     machine: Arc<Machine>,
     facts: Facts,
 }
@@ -163,6 +164,7 @@ impl Library {
                 pace(Protocol::Ll128, &part.ll128, *block.ll128),
                 pace(Protocol::Simple, &part.simple, *block.simple),
             ],
+            nvls_start: part.nvls_start.as_ref().map_or(*part.simple.start, |span| **span),
             stripe: part.stripe_from.as_ref().map_or(0, |bytes| bytes.saturating_u32()),
             switch_share: block.switch_share.as_ref().map_or((1, 1), |share| (share.terms().0.into(), share.terms().1.into())),
             machine,
@@ -219,10 +221,14 @@ impl Library {
     pub fn pace(&self, protocol: Protocol) -> Pace {
         self.paces[protocol as usize]
     }
-    /// How a share of a block of so many threads does.
+    /// How a share of a block does in the kernel of a choice.
     #[must_use]
-    pub fn pace_of(&self, protocol: Protocol, threads: u32, (part, of): (u32, u32)) -> Pace {
-        let pace = self.pace(protocol);
+    pub fn pace_of(&self, choice: Choice, (part, of): (u32, u32)) -> Pace {
+        let Choice { algorithm, protocol, threads, .. } = choice;
+        let mut pace = self.pace(protocol);
+        if matches!(algorithm, Algorithm::Nvls | Algorithm::NvlsTree) {
+            pace.step.start = self.nvls_start;
+        }
         if protocol == Protocol::Ll {
             // Each thread has lines of its own, and fewer of them carry less.
             let most = if self.facts.architecture.is_amd() { RCCL_THREADS } else { NCCL_THREADS };

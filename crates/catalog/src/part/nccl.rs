@@ -49,6 +49,9 @@ pub struct Nccl {
     pub ll128: Step,
     /// Flags behind slices.
     pub simple: Step,
+    /// What an operation by the reduction of NVLink switches begins with, in the place of `simple.start`; as that if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nvls_start: Option<Sourced<Span>>,
     /// Core time of the proxy thread for each step that it carries on, beside the verbs.
     pub proxy_step: Sourced<Span>,
     /// The plugin's own time for each message at each end, beside the proxy's.

@@ -160,8 +160,8 @@ fn wrong_contents_are_counted_by_their_bytes() {
             to: to.into(),
             bytes: Bytes(4096),
             slots: 1,
-            in_place: false,
             contents,
+            ..Move::default()
         };
         let sends = step(Vec::new(), vec![fifo], Contents { adds: 5, expects: None });
         let keeps = step(vec![fifo], Vec::new(), Contents { adds: 2, expects: Some(expected) });

@@ -2,7 +2,7 @@
 
 use fabriscope_catalog::StepParameters;
 use fabriscope_machine::{ResourceId, Sharing, Use, Weight};
-use fabriscope_nccl_runtime::{BlockPlan, Contents, Fifo, FifoEnd, FifoId, FifoPath, Kernels, Move};
+use fabriscope_nccl_runtime::{BlockPlan, Fifo, FifoEnd, FifoId, FifoPath, Kernels, Move};
 use fabriscope_platform::nccl::Pace;
 use fabriscope_units::{Bytes, Rate, Span, Time};
 use proptest::prelude::*;
@@ -52,7 +52,7 @@ fn moves(pace: Pace, from: Option<FifoId>, to: Option<FifoId>, chunks: u32, byte
         bytes: Bytes(bytes),
         slots: 1,
         in_place,
-        contents: Contents::default(),
+        ..Move::default()
     };
     BlockPlan { pace, moves: Box::new((0..chunks).map(move |_| step.clone())) }
 }
@@ -118,7 +118,7 @@ fn a_ring_by_its_formula() {
                 let (from, to) = (fifos[((gpu + gpus - 1) % gpus) as usize], fifos[gpu as usize]);
                 let step = |from: Vec<FifoId>, to: Vec<FifoId>| {
                     let in_place = to.is_empty();
-                    Move { from: from.into(), to: to.into(), bytes: Bytes(1_000_000), slots: 1, in_place, contents: Contents::default() }
+                    Move { from: from.into(), to: to.into(), bytes: Bytes(1_000_000), slots: 1, in_place, ..Move::default() }
                 };
                 let first = std::iter::once(step(Vec::new(), vec![to]));
                 let middle = (0..gpus - 2).map(move |_| step(vec![from], vec![to]));

@@ -313,6 +313,12 @@ impl Course {
             Role::Scatter { heads } | Role::Gather { heads } => heads.len() as u64,
         }
     }
+    /// Whether the steps of a loop are one to those who take them: one wait for all peers, and one flag to each at the end (prims_simple.h,
+    /// ScatterGatherOp).
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        matches!(self.role, Role::Scatter { .. } | Role::Gather { .. })
+    }
     /// Number of steps.
     #[must_use]
     pub fn steps(&self) -> u64 {

@@ -148,8 +148,8 @@ fn on_gpus(parts: &ResolvedCluster, nodes: u32, line: &str) -> ToolOutput {
     (prepared.finish)()
 }
 
-/// CollNet's algorithms and NVLS with SHARP run, about as fast as the ring of the same nodes: two nodes have little to gain, and the chain
-/// within a node has no second direction.
+/// CollNet's algorithms and NVLS with SHARP run, at least as fast as the ring of the same nodes; the chain, whose 14 hops within the nodes
+/// wait for whole chunks where lines stream around the ring, at least as fast as NCCL's tuner expects the ring to be, 133 us.
 #[test]
 fn nccl_reduces_in_the_switches() {
     let run = |algorithm: &str| {
@@ -161,8 +161,8 @@ fn nccl_reduces_in_the_switches() {
     for algorithm in ["CollnetChain", "CollnetDirect", "NVLS"] {
         let (remarks, value) = run(algorithm);
         assert!(remarks.to_lowercase().contains(&algorithm.to_lowercase()), "{algorithm}: {remarks}");
-        let most = if algorithm == "CollnetChain" { 1.3 } else { 1.1 };
-        assert!(value > 0.0 && value < most * ring, "{algorithm}: {value}, ring {ring}");
+        let ring = if algorithm == "CollnetChain" { 133.0 } else { ring };
+        assert!(value > 0.0 && value < 1.1 * ring, "{algorithm}: {value}, ring {ring}");
     }
 }
 
