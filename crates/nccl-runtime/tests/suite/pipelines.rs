@@ -46,14 +46,8 @@ fn chain(gpus: u32, link: u64, latency: Span, slots: u32) -> Chain {
 
 fn moves(pace: Pace, from: Option<FifoId>, to: Option<FifoId>, chunks: u32, bytes: u64) -> BlockPlan {
     let in_place = to.is_none();
-    let step = Move {
-        from: from.into_iter().collect(),
-        to: to.into_iter().collect(),
-        bytes: Bytes(bytes),
-        slots: 1,
-        in_place,
-        ..Move::default()
-    };
+    let step =
+        Move { from: from.into_iter().collect(), to: to.into_iter().collect(), bytes: Bytes(bytes), slots: 1, in_place, ..Move::default() };
     BlockPlan { pace, moves: Box::new((0..chunks).map(move |_| step.clone())) }
 }
 
