@@ -195,6 +195,26 @@ impl Algorithm {
             _ => format!("{flat}, two_level(inner, outer)"),
         }
     }
+    /// The algorithms of an operation with their usual parameters, but those of two levels and in the network, which have none.
+    #[must_use]
+    pub fn usual(operation: Kind) -> Vec<Algorithm> {
+        fn each<A: Copy>(all: &[A], of: fn(A) -> Algorithm) -> Vec<Algorithm> {
+            all.iter().copied().map(of).collect()
+        }
+        match operation.family() {
+            Kind::Allgather => each(allgather::Algorithm::ALL, Algorithm::Allgather),
+            Kind::Allreduce => each(allreduce::Algorithm::ALL, Algorithm::Allreduce),
+            Kind::Alltoall => each(alltoall::Algorithm::ALL, Algorithm::Alltoall),
+            Kind::Barrier => each(barrier::Algorithm::ALL, Algorithm::Barrier),
+            Kind::Bcast => each(bcast::Algorithm::ALL, Algorithm::Bcast),
+            Kind::Gather => each(gather::Algorithm::ALL, Algorithm::Gather),
+            Kind::Reduce => each(reduce::Algorithm::ALL, Algorithm::Reduce),
+            Kind::ReduceScatter => each(reduce_scatter::Algorithm::ALL, Algorithm::ReduceScatter),
+            Kind::Scan => each(scan::Algorithm::ALL, Algorithm::Scan),
+            Kind::Scatter => each(scatter::Algorithm::ALL, Algorithm::Scatter),
+            _ => Vec::new(),
+        }
+    }
     /// Carries the call out on symbols: every byte that should be there is there.
     ///
     /// # Errors

@@ -24,6 +24,9 @@ pub(crate) fn explain_collective(
 ) -> Result<Outcome, LabError> {
     let mut parts = original.clone();
     let binding = args.devices.apply(&mut parts, u32::MAX)?;
+    if args.per_node.is_some() {
+        return Err(LabError::refused("--ppn: nccl-tests have a rank on each GPU", "leave it out"));
+    }
     if let Some(given) = args.options.iter().find(|option| SIZES.iter().any(|name| option.starts_with(name))) {
         return Err(LabError::refused(format!("{given} behind the two dashes"), "give one size with -s; without it, some sizes are taken"));
     }
@@ -206,7 +209,11 @@ const CHANGES: [(&str, Change); 8] = [
         let Some(nccl) = group.nccl.as_mut().and_then(|software| software.nccl.as_mut()) else { return false };
         let Some(calls) = group.node.gpu.as_mut().map(|gpu| &mut gpu.calls) else { return false };
         let starts = [&mut nccl.ll.start, &mut nccl.ll128.start, &mut nccl.simple.start, &mut nccl.call];
-        for span in starts.into_iter().chain([&mut calls.kernel_launch, &mut calls.kernel_start, &mut calls.stream_synchronize]) {
+        for span in starts.into_iter().chain(&mut nccl.nvls_start).chain([
+            &mut calls.kernel_launch,
+            &mut calls.kernel_start,
+            &mut calls.stream_synchronize,
+        ]) {
             span.value = span.value / 2;
         }
         true

@@ -1,4 +1,5 @@
-//! By whom something is explained: messages, copies on GPUs, and collective operations of NCCL have modules of their own.
+//! By whom something is explained: messages, copies on GPUs, whole operations of MPI and on sockets, and collective operations of NCCL have
+//! modules of their own.
 
 use fabriscope_catalog::{Catalog, ResolvedCluster};
 use fabriscope_lab::LabError;
@@ -7,7 +8,7 @@ use fabriscope_tools::Tool;
 use fabriscope_units::Remedy;
 
 use crate::request::ExplainRequest;
-use crate::{collective, gpu_copies, message};
+use crate::{collective, gpu_copies, message, operation};
 
 /// Explains what a tool does on a cluster; `progress` hears how many runs of all are done.
 ///
@@ -27,6 +28,8 @@ pub fn explain(
     match tool {
         Tool::Gpu(gpu) => gpu_copies::explain_copies(gpu, request, parts),
         Tool::NcclTests(_) => collective::explain_collective(tool, request, parts, progress),
+        Tool::Collective(_) | Tool::Sockets(_) | Tool::Krylov => operation::explain_operation(tool, request, parts, progress),
+        Tool::Shmem(benchmark) if benchmark.is_collective() => operation::explain_operation(tool, request, parts, progress),
         _ => message::explain_message(tool, request, catalog, parts, progress),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! [`explain`] takes a request and gives an outcome. [`critical_path`] joins followed messages to one exchange without gaps, [`occupancy`] says
 //! how long a message keeps each resource, [`data_path`] follows it through the memories of a node, and [`what_if`] varies one thing at a
-//! time. Nothing here prints.
+//! time. Whole operations ([`explain`] of collectives and of programs on sockets) are run again with each change. Nothing here prints.
 
 mod collective;
 pub mod critical_path;
@@ -11,6 +11,7 @@ mod explanation;
 mod gpu_copies;
 mod message;
 pub mod occupancy;
+mod operation;
 mod request;
 pub mod what_if;
 

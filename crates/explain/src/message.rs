@@ -39,6 +39,9 @@ pub(crate) fn explain_message(
     if args.nodes.is_some_and(|nodes| nodes > 2) {
         return Err(LabError::refused("a message is followed between two nodes", "give --nodes 1 or 2"));
     }
+    if args.per_node.is_some() {
+        return Err(LabError::refused(format!("--ppn is for collective operations, not for {}", tool.name()), "leave it out"));
+    }
     let mut parts = original.clone();
     let binding = args.devices.apply(&mut parts, 2)?;
     let layout = args.nodes.map(|nodes| launch::layout(&parts, Some(nodes), None));

@@ -19,10 +19,13 @@ pub struct ExplainRequest {
     pub tool: String,
     /// The tool's own options.
     pub options: Vec<String>,
-    /// Message size in bytes; 8 if `None`, and of nccl-tests some sizes from 1 KiB to 256 MiB.
+    /// Message size in bytes; 8 if `None`, of collective operations of MPI some from 8 B to 64 KiB, and of nccl-tests some from 1 KiB to
+    /// 256 MiB.
     pub size: Option<u64>,
-    /// Nodes of an OSU benchmark (1 or 2), or of nccl-tests.
+    /// Nodes of the job; those of an OSU benchmark between two ranks are 1 or 2.
     pub nodes: Option<u32>,
+    /// Ranks on each node, of collective operations of MPI.
+    pub per_node: Option<u32>,
     /// Where ranks are within a node, and how the library moves bytes there.
     pub devices: DeviceOptions,
     /// Whether single changes are tried.

@@ -185,7 +185,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Where the time of one message of a tool goes on a cluster: `explain("ib_write_lat", "ri2")`.
+/// Where the time of one message or of a whole operation of a tool goes on a cluster: `explain("ib_write_lat", "ri2")`.
 #[must_use]
 pub fn explain(tool: &str, cluster: &str) -> Explain<'static> {
     let request = ExplainRequest { tool: tool.to_owned(), seed: 1, ..ExplainRequest::default() };
@@ -217,6 +217,12 @@ impl<'a> Explain<'a> {
     #[must_use]
     pub fn nodes(mut self, nodes: u32) -> Explain<'a> {
         self.request.nodes = Some(nodes);
+        self
+    }
+    /// Ranks on each node, of collective operations of MPI.
+    #[must_use]
+    pub fn ranks_per_node(mut self, ranks: u32) -> Explain<'a> {
+        self.request.per_node = Some(ranks);
         self
     }
     /// Where ranks are within a node, and how the library moves bytes there.

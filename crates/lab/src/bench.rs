@@ -5,14 +5,14 @@ use fabriscope_engine::Counting;
 use fabriscope_engine::{Cluster, Run};
 use fabriscope_platform::{Binding, Layout};
 use fabriscope_report::Outcome;
-use fabriscope_tools::{Listener, PerNode, Ranks, Tool, ToolOutput};
+use fabriscope_tools::{Listener, Ranks, Tool, ToolOutput};
 use fabriscope_units::Remedy;
 use serde_json::Value;
 
 use crate::devices::DeviceOptions;
 use crate::error::LabError;
 use crate::flow_bench::FlowBench;
-use crate::launch::{Launch, LaunchError, layout, layout_of};
+use crate::launch::{self, Launch, LaunchError, layout_of};
 use crate::memory::Memory;
 use crate::run::points;
 use crate::tap::{CaptureRequest, Taps};
@@ -252,12 +252,12 @@ impl BenchSetup {
         Ok(match (job, nodes, per_node) {
             (true, ..) => {
                 let job = layout_of(tool, parts, nodes, per_node);
-                self.check_cores(job)?;
+                launch::check_cores(tool, &self.parts, job)?;
                 Some(job)
             }
             (_, None, None) => None,
             (_, Some(nodes @ (1 | 2)), per_node) if self.request.takes_nodes() && (nodes == 1 || per_node.is_none()) => {
-                Some(layout(parts, Some(nodes), per_node))
+                Some(launch::layout(parts, Some(nodes), per_node))
             }
             _ => {
                 let what = format!("--nodes and --ppn are for collective benchmarks, not for {}", tool.name());
@@ -266,17 +266,6 @@ impl BenchSetup {
                 return Err(LabError::refused(what, help));
             }
         })
-    }
-
-    /// Refuses more ranks of a node than it has cores: two of a core would take turns.
-    fn check_cores(&self, job: Layout) -> Result<(), LabError> {
-        let cores = layout(&self.parts, None, None).per_node;
-        if !matches!(self.request.tool.traits().ranks, Ranks::Job(PerNode::Cores)) || job.per_node <= cores {
-            return Ok(());
-        }
-        let what =
-            format!("--ppn {}: nodes of {} have {cores} cores, and ranks that share one are not modelled", job.per_node, self.parts.name);
-        Err(LabError::refused(what, format!("give --ppn {cores} or less")))
     }
 
     /// The benchmark for the flow engine, where that runs it, and why it was not asked for by name.

@@ -10,6 +10,7 @@ use fabriscope_tools::{Listener, PerNode, Prepared, Ranks, Tool, ToolOutput, Usa
 use fabriscope_units::{Bytes, Remedy};
 use miette::Diagnostic;
 
+use crate::error::LabError;
 use crate::memory::Memory;
 
 /// Why a tool did not run.
@@ -262,6 +263,19 @@ fn traced(main: Main) -> Main {
 pub fn layout(parts: &ResolvedCluster, nodes: Option<u32>, per_node: Option<u32>) -> Layout {
     let cores = parts.groups.iter().map(|group| group.node.cpu.cores.saturating_mul(group.node.sockets)).min().unwrap_or(1);
     Layout { nodes: nodes.unwrap_or(2), per_node: per_node.unwrap_or(cores.max(1)) }
+}
+
+/// Refuses more ranks of a node than it has cores: two of a core would take turns.
+///
+/// # Errors
+/// There are more.
+pub fn check_cores(tool: Tool, parts: &ResolvedCluster, job: Layout) -> Result<(), LabError> {
+    let cores = layout(parts, None, None).per_node;
+    if !matches!(tool.traits().ranks, Ranks::Job(PerNode::Cores)) || job.per_node <= cores {
+        return Ok(());
+    }
+    let what = format!("--ppn {}: nodes of {} have {cores} cores, and ranks that share one are not modelled", job.per_node, parts.name);
+    Err(LabError::refused(what, format!("give --ppn {cores} or less")))
 }
 
 /// The shape of the job of a tool: so many nodes and ranks on each; as many as the tool usually has where nothing is asked for.

@@ -1,4 +1,4 @@
-//! `fabriscope explain`: where the time of one message goes, the bottleneck, and what a change would save.
+//! `fabriscope explain`: where the time of one message or of a whole operation goes, the bottleneck, and what a change would save.
 
 use fabriscope_tools::amount;
 
@@ -8,10 +8,11 @@ use crate::error::{Failure, Verdict};
 use crate::output::{Output, OutputArgs};
 use crate::progress::Progress;
 
-/// Shows where the time of one message goes.
+/// Shows where the time of one message, or of a whole operation, goes.
 ///
 /// The stages are those on the path of the message and add up exactly. Then follow the bottleneck, and what one change
-/// would save: each is a run of its own with everything else as it was.
+/// would save: each is a run of its own with everything else as it was. Collective operations and programs on sockets
+/// are run as a whole with one thing twice as fast, and by other algorithms.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -20,12 +21,15 @@ pub struct Args {
     /// Cluster to run on: a name of `fabriscope clusters` or a TOML file; `:N` takes N nodes of it
     #[arg(long, value_name = "CLUSTER")]
     on: String,
-    /// Message size in bytes, or as 64K or 64KiB (default: 8; of nccl-tests, some sizes from 1 KiB to 256 MiB)
+    /// Message size in bytes, or as 64K or 64KiB (default: 8; of collective operations, some sizes)
     #[arg(short, long, value_name = "BYTES", value_parser = size)]
     size: Option<u64>,
-    /// Ranks of an OSU benchmark on one node, not on two: 1 (default: 2); nodes of nccl-tests (default: 1)
+    /// Nodes of the job (default: 2; of nccl-tests 1); ranks of an OSU benchmark between two are on one node or on two
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     nodes: Option<u32>,
+    /// Ranks on each node, of collective operations of MPI (default: one on each core)
+    #[arg(long, value_name = "RANKS", value_parser = clap::value_parser!(u32).range(1..))]
+    ppn: Option<u32>,
     #[command(flatten)]
     devices: DeviceArgs,
     /// Skip the what-if analysis
@@ -46,6 +50,8 @@ Examples:
   fabriscope explain ib_send_bw --on alaska-roce25 -s 4096   one message out of a full queue
   fabriscope explain osu_latency --on opa100-a40 -s 8 -- D D  buffers on GPUs: the ways inside the nodes as well
   fabriscope explain osu_bw --on olivia-gh200-ss11 --nodes 1 --bind 0,2 -s 4194304 -- D D
+  fabriscope explain osu_allreduce --on betzy-hdr --nodes 4 --ppn 8   whole operations, run again with each change
+  fabriscope explain iperf3 --on thor-roce-100g
   fabriscope explain all_reduce_perf --on azure-ndh100v5 --nodes 2    the bottleneck of each size, what other algorithms give
   fabriscope explain all_reduce_perf --on azure-ndh100v5 --nodes 2 -s 16MiB";
 
@@ -68,6 +74,9 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     }
     if let Some(nodes) = args.nodes {
         question = question.nodes(nodes);
+    }
+    if let Some(ranks) = args.ppn {
+        question = question.ranks_per_node(ranks);
     }
     if args.no_changes {
         question = question.without_changes();

@@ -31,7 +31,7 @@ pub enum Command {
     Demo(demo::Args),
     /// Run a benchmark on a cluster; without a name, list the benchmarks
     Bench(bench::Args),
-    /// Show where the time of one message goes, its bottleneck, and what a change would save
+    /// Show where the time of one message or of a whole operation goes, its bottleneck, and what a change would save
     Explain(explain::Args),
     /// Compare predictions with published measurements
     Validate(validate::Args),

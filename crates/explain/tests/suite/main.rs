@@ -5,5 +5,6 @@ mod ask;
 mod chains;
 mod changes;
 mod laws;
+mod operations;
 mod stages_of_parts;
 mod whole_exchanges;

@@ -17,7 +17,7 @@ pub struct Hits {
     pub points: usize,
     /// Their errors; nothing where there are none.
     pub errors: Option<Summary>,
-    /// The share of points within each of [`WITHIN`] \[%\].
+    /// The share of points within 10, 15 and 25 \[%\].
     pub within: [f64; 3],
 }
 
