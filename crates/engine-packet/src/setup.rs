@@ -229,7 +229,8 @@ impl<'e, 'a> Blueprint<'e, 'a> {
     fn refuses_overtaken(&self) -> bool {
         let (routing, transfers) = (self.cluster.parts.routing, &self.engine.transfers);
         let overtakes = routing.reorders() || matches!(routing, Routing::Flowlet(_));
-        overtakes && !transfers.any_order && !transfers.service.any_order()
+        let adapters = self.cluster.parts.groups.iter().all(|group| group.node.nic.any_order);
+        overtakes && !transfers.any_order && !transfers.service.any_order() && !adapters
     }
 
     fn timers(&self) -> TimerUse {

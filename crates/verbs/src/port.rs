@@ -56,6 +56,8 @@ pub(crate) struct Port {
     pub(crate) coalescing: AckCoalescing,
     /// The iWARP of the adapter, if it is one.
     pub(crate) iwarp: Option<Box<IwarpSettings>>,
+    /// Reliable connections take packets in any order, unless they are told otherwise.
+    pub(crate) any_order: bool,
     /// Queue pairs of which a request completed elsewhere without a completion: a place in their queue is free.
     pub(crate) silent: Vec<QpNum>,
     /// Queue pairs of which a request failed elsewhere: they go to the error state.
@@ -91,6 +93,7 @@ impl Port {
             congestion: Settings::default(),
             coalescing: AckCoalescing::STANDARD,
             iwarp: None,
+            any_order: false,
             silent: Vec::new(),
             failed: Vec::new(),
             orphans: Vec::new(),

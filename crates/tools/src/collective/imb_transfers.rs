@@ -1,10 +1,8 @@
 //! Transfers of `IMB-MPI1`: PingPong, PingPing, Sendrecv, Exchange, Uniband and Biband.
 //!
-//! ```text
-//! PingPong   0 ⇄ 1   MPI_Send and MPI_Recv in turn; half of the time           PingPing   0 ↔ 1   both send at once: MPI_Isend, MPI_Recv
-//! Sendrecv   → r →   MPI_Sendrecv to the right, from the left                  Exchange   ⇄ r ⇄   MPI_Isend to both, MPI_Recv from both
-//! Uniband    r ⇒ r + n/2   64 × MPI_Isend, a byte back                         Biband     r ⇔ r + n/2   64 each way, a byte back
-//! ```
+//! - PingPong, 0 ⇄ 1: MPI_Send and MPI_Recv in turn; half of the time. PingPing, 0 ↔ 1: both send at once: MPI_Isend, MPI_Recv.
+//! - Sendrecv, → r →: MPI_Sendrecv to the right, from the left. Exchange, ⇄ r ⇄: MPI_Isend to both, MPI_Recv from both.
+//! - Uniband, r ⇒ r + n/2: 64 × MPI_Isend, a byte back. Biband, r ⇔ r + n/2: 64 each way, a byte back.
 //!
 //! Source: Intel MPI Benchmarks 2019 and 2021, user guide ("Single transfer", "Parallel transfer", "ParallelTransferMsgRate").
 //! Rates are those of the slowest rank: the bytes of a message once (PingPong, PingPing), twice (Sendrecv) or four times (Exchange) by its

@@ -49,6 +49,8 @@ pub struct NicConfig {
     pub coalescing: AckCoalescing,
     /// Its iWARP, where its queue pairs are that.
     pub iwarp: Option<IwarpSettings>,
+    /// Reliable connections take packets in any order, unless their attributes say otherwise.
+    pub any_order: bool,
 }
 
 impl Default for NicConfig {
@@ -61,6 +63,7 @@ impl Default for NicConfig {
             datagram_mtu: Mtu::B4096.bytes(),
             coalescing: AckCoalescing::STANDARD,
             iwarp: None,
+            any_order: false,
         }
     }
 }
@@ -138,6 +141,7 @@ impl Nic {
         let mut port = Port::new(config.lid, config.link_layer);
         (port.congestion, port.datagram_mtu, port.coalescing) = (config.congestion, config.datagram_mtu, config.coalescing);
         port.iwarp = config.iwarp.map(Box::new);
+        port.any_order = config.any_order;
         Nic {
             qps: Vec::new(),
             port,

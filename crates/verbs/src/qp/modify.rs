@@ -138,7 +138,7 @@ impl Qp {
             return Err(VerbsError::NoCredit { qp: self.num, qp_type });
         }
         store(attr, &mut self.attr);
-        self.take_over(attr, lid);
+        self.take_over(attr, lid, port.any_order);
         self.set_migration(attr, port);
         match to {
             QpState::Reset => self.reset(port),
@@ -171,8 +171,8 @@ impl Qp {
         Ok(())
     }
 
-    /// Copies attributes to where every packet needs them.
-    fn take_over(&mut self, attr: &QpAttr, lid: Lid) {
+    /// Copies attributes to where every packet needs them; the adapter takes `any_order` where they do not say.
+    fn take_over(&mut self, attr: &QpAttr, lid: Lid, any_order: bool) {
         if let Some(av) = attr.av {
             self.dest = av.dlid;
             self.sl = av.sl;
@@ -211,7 +211,7 @@ impl Qp {
             self.requester.ack_interval = interval;
         }
         if attr.qp_state == Some(QpState::Rtr) && self.qp_type.is_reliable_connection() {
-            self.any_order = attr.any_order.unwrap_or(false);
+            self.any_order = attr.any_order.unwrap_or(any_order);
             let window = attr.window.unwrap_or(if self.any_order { ANY_ORDER_WINDOW } else { MAX_WINDOW });
             self.requester.window = window;
             self.responder.window = window;
