@@ -71,6 +71,26 @@ pub enum NodeChoice {
     Scattered,
 }
 
+/// Interruptions of cores by the operating system: exponential times from one to the next, exponential lengths, each core by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Noise {
+    /// The mean time from the end of one to the next.
+    pub every: Span,
+    /// Their mean length.
+    pub lasts: Span,
+}
+
+impl Noise {
+    pub(crate) fn check(&self) -> Result<(), Problem> {
+        if self.every <= self.lasts {
+            let message = format!("interruptions of {} every {} leave a core no time", self.lasts, self.every);
+            return Err(Problem::at(&["noise", "every"], message, "make `every` longer than `lasts`, as 1 ms and 10 us"));
+        }
+        Ok(())
+    }
+}
+
 /// The cables of a cluster.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -203,6 +223,9 @@ pub struct Cluster {
     /// Other switches at some levels of the topology: `{ leaf = "…", spine = "…", core = "…" }`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switch_levels: Option<SwitchLevels>,
+    /// What operating systems take of the cores that run programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise: Option<Noise>,
     /// The cables.
     pub cable: CableRun,
     /// The IP interfaces of the nodes, for sockets.
@@ -234,6 +257,9 @@ impl Part for Cluster {
     fn check(&self) -> Result<(), Problem> {
         crate::group::check(self)?;
         self.multicast.check(self.link_layer != LinkLayer::InfiniBand)?;
+        if let Some(noise) = &self.noise {
+            noise.check()?;
+        }
         crate::part::check_mtu(self.mtu, &["mtu"])
     }
 }
@@ -271,6 +297,9 @@ pub struct ResolvedCluster {
     pub multicast: Multicast,
     /// What links do beyond carrying bits: retry, rest.
     pub line: Line,
+    /// What operating systems take of the cores that run programs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub noise: Option<Noise>,
     /// InfiniBand partitions by name.
     pub partitions: Partitions,
     /// Whether switches drop packets of partitions that the adapter at a port has no part in.

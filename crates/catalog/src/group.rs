@@ -269,10 +269,10 @@ impl ResolvedCluster {
         let sole = if let [group] = self.groups.as_mut_slice() { Some(group) } else { None };
         sole.expect("unlike nodes were refused, or narrowed to one group, before the only group is asked for")
     }
-    /// Whether packets are damaged at random.
+    /// Whether packets are damaged at random, or cores interrupted.
     #[must_use]
     pub fn is_random(&self) -> bool {
-        self.line.retry.as_ref().is_some_and(|retry| retry.bit_errors > 0.0)
+        self.noise.is_some() || self.line.retry.as_ref().is_some_and(|retry| retry.bit_errors > 0.0)
     }
     /// The only group of nodes, unless there are several.
     pub fn uniform(&self) -> Option<&NodeGroup> {

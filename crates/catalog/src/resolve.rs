@@ -98,6 +98,7 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
         partitions: cluster.partitions.clone(),
         partition_enforcement: cluster.partition_enforcement,
         line: cluster.line.clone(),
+        noise: cluster.noise,
         switch: usual,
         switch_levels,
         cable: cable.clone(),

@@ -75,6 +75,9 @@ pub(crate) fn fabric(parts: &ResolvedCluster) -> Result<(), Unsupported> {
     if !parts.partitions.is_empty() || parts.partition_enforcement != PartitionEnforcement::Off {
         return Err(refusal(Feature::Partitions, "partitions", "use the packet engine, or remove [partitions]"));
     }
+    if parts.noise.is_some() {
+        return Err(refusal(Feature::Noise, "interruptions of cores", "use the packet engine, or remove [noise]"));
+    }
     if parts.line != Line::default() {
         let help = "use the packet engine, or remove [line]";
         return Err(refusal(Feature::LinkRetry, "links that retry, rest or run with fewer lanes", help));

@@ -268,6 +268,7 @@ impl<'e, 'a> Blueprint<'e, 'a> {
             watch.observer = observer(self.engine, self.cluster.parts.link_layer.wire(), own, graph.link_count(), &self.qos.numbers());
             let ext_headers = ExtHeaders::of_part(links.part, layout.parts());
             let mut world = World {
+                streams: self.streams,
                 queue: queue(graph.endpoint_count(), layout.parts()),
                 layout: Arc::clone(&layout),
                 cluster: self.cluster,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use fabriscope_engine::{Cluster, EngineError, Library};
 use fabriscope_kernel::EventQueue;
 use fabriscope_prefetch::prefetch_lines;
+use fabriscope_streams::Streams;
 use fabriscope_units::{Rate, Span, Time};
 use fabriscope_verbs::{CqId, ExtHeaders};
 
@@ -40,6 +41,8 @@ pub(crate) struct World<'a> {
     pub rates: Arc<[((u32, u32), Rate)]>,
     /// Libraries of ranks that have one of their own, sorted.
     pub libraries: Arc<[(u32, Library)]>,
+    /// Where random numbers come from.
+    pub streams: Streams,
     /// What other parts have to know, by part.
     pub outbox: Vec<BoundaryTraffic>,
 }

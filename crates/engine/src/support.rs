@@ -44,6 +44,8 @@ pub enum Feature {
     RateLimit,
     /// Links that retry, rest or run at another width.
     LinkRetry,
+    /// Interruptions of cores.
+    Noise,
     /// Faults and losses.
     Faults,
     /// Taps: there are no packets to capture.
@@ -75,6 +77,7 @@ impl fmt::Display for Feature {
             Feature::Partitions => "partitions",
             Feature::RateLimit => "rate limit",
             Feature::LinkRetry => "link-level retry",
+            Feature::Noise => "noise of operating systems",
             Feature::Faults => "faults",
             Feature::Taps => "taps",
             Feature::Counters => "counters",

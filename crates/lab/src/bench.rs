@@ -1,12 +1,12 @@
 //! A benchmark program on a cluster: what a person asks for, whether it can be had, its run, and the outcome.
 
-use fabriscope_catalog::{Catalog, Interface, IpoibMode, LinkLayer, NodeChoice, NodeGroup, ResolvedCluster};
+use fabriscope_catalog::{Catalog, Interface, IpoibMode, LinkLayer, NodeChoice, NodeGroup, Noise, ResolvedCluster};
 use fabriscope_engine::Counting;
 use fabriscope_engine::{Cluster, Run};
 use fabriscope_platform::{Binding, Layout};
 use fabriscope_report::Outcome;
 use fabriscope_tools::{Listener, Ranks, Tool, ToolOutput};
-use fabriscope_units::Remedy;
+use fabriscope_units::{Remedy, Span};
 use serde_json::Value;
 
 use crate::devices::DeviceOptions;
@@ -58,6 +58,8 @@ pub struct BenchRequest {
     pub hosts: Option<String>,
     /// Where ranks are within a node, and how the library moves bytes there.
     pub devices: DeviceOptions,
+    /// What operating systems take of the cores; as the cluster says if `None`.
+    pub noise: Option<Noise>,
     /// Where packets are captured.
     pub capture: CaptureRequest,
     /// What ports and adapters count.
@@ -129,6 +131,20 @@ impl Stack {
     }
 }
 
+/// Interruptions of cores as `1ms:10us`: one every 1 ms that lasts 10 us, both on average.
+///
+/// # Errors
+/// Another form, or no time between them.
+pub fn noise(text: &str) -> Result<Noise, LabError> {
+    let refused = || LabError::refused(format!("--noise {text}: no interruptions"), "write how often and how long, as 1ms:10us");
+    let (every, lasts) = text.split_once(':').ok_or_else(refused)?;
+    let noise = Noise { every: Span::parse(every).map_err(|_| refused())?, lasts: Span::parse(lasts).map_err(|_| refused())? };
+    if noise.every <= noise.lasts {
+        return Err(LabError::refused(format!("--noise {text} leaves a core no time"), "write how often and how long, as 1ms:10us"));
+    }
+    Ok(noise)
+}
+
 /// The placement of that name.
 ///
 /// # Errors
@@ -155,6 +171,7 @@ impl BenchRequest {
             placement: None,
             hosts: None,
             devices: DeviceOptions::default(),
+            noise: None,
             capture: CaptureRequest::default(),
             counting: Counting::Off,
             engine: BenchEngine::Auto,
@@ -182,6 +199,7 @@ impl BenchRequest {
             self.over_tcp(catalog, &mut parts)?;
         }
         let many = matches!(self.tool.traits().ranks, Ranks::Job(_) | Ranks::Pairs);
+        parts.noise = self.noise.or(parts.noise);
         let binding = self.devices.apply(&mut parts, if many { u32::MAX } else { 2 })?;
         self.check_capture(&parts)?;
         let chosen = match &self.hosts {

@@ -21,6 +21,7 @@ use crate::awaited::Awaited;
 use crate::copies::CopyId;
 use crate::cpu::{CpuCosts, DoorbellPolicy};
 use crate::device::Devices;
+use crate::noise::Noise;
 use crate::program_error::ProgramError;
 use crate::segments::Segments;
 use crate::socket::SocketWait;
@@ -141,6 +142,18 @@ struct Inner {
     /// A daemon: the job does not wait for its end.
     serves: bool,
     gate: Gate,
+    noise: Option<Noise>,
+}
+
+impl Inner {
+    /// Works until `end`, but for interruptions.
+    fn work_until(&mut self, end: Time) {
+        self.clock = self.noise.as_mut().map_or(end, |noise| noise.working(end));
+    }
+    /// Has spun until something was there at `at`.
+    fn see_at(&mut self, at: Time) {
+        self.clock = self.clock.max(self.noise.as_mut().map_or(at, |noise| noise.spinning(at)));
+    }
 }
 
 /// Where a program stands that came to the barrier of all ranks and goes on working there.
@@ -194,12 +207,15 @@ pub struct RankPlacement {
     pub devices: Option<Rc<Devices>>,
     /// The memory that its programs share with those of the other cores.
     pub segments: Rc<Segments>,
+    /// What the operating system takes of it; nothing where nothing is said.
+    pub noise: Option<Noise>,
 }
 
 impl Process {
     /// A core with its clock at zero.
     #[must_use]
     pub fn new(seat: RankPlacement) -> Process {
+        let RankPlacement { rank, ranks, node, lids, cpu, doorbell, sockets, devices, segments, noise } = seat;
         let inner = Inner {
             clock: Time::ZERO,
             engine: Time::ZERO,
@@ -216,8 +232,9 @@ impl Process {
             spawned: Vec::new(),
             serves: false,
             gate: Gate::Away,
+            noise,
         };
-        let RankPlacement { rank, ranks, node, lids, cpu, doorbell, sockets, devices, segments } = seat;
+
         Process(Rc::new(CoreState {
             rank,
             ranks,
@@ -267,7 +284,8 @@ impl Process {
     }
     /// Keeps the core busy for `span`.
     pub fn compute(&self, span: Span) {
-        self.0.inner.borrow_mut().clock += span;
+        let inner = &mut *self.0.inner.borrow_mut();
+        inner.work_until(inner.clock + span);
     }
     /// Binds the core to a NUMA domain of the node; until then it is in the first.
     pub fn sit(&self, domain: u32) {
@@ -290,7 +308,7 @@ impl Process {
         let crossing = self.crossing(from).max(self.crossing(to));
         let inner = &mut *self.0.inner.borrow_mut();
         let begun = inner.clock;
-        inner.clock += self.cpu().copy_across(amount, working_set, crossing);
+        inner.work_until(begun + self.cpu().copy_across(amount, working_set, crossing));
         if let Some(sockets) = self.0.sockets.as_ref().filter(|_| amount > Bytes::ZERO) {
             inner.clock = inner.clock.max(sockets.copied(begun, amount, inner.footprint, route));
         }
@@ -508,7 +526,7 @@ impl Process {
             let ready = self.earliest(cqs, watches).into_iter().chain(self.next_note()).min();
             if let Some(visible) = ready.filter(|visible| *visible <= until && copy.is_none_or(|copy| *visible <= copy)) {
                 let inner = &mut *self.0.inner.borrow_mut();
-                inner.clock = inner.clock.max(visible + self.cpu().detect);
+                inner.see_at(visible + self.cpu().detect);
                 inner.seen = inner.clock;
                 return true;
             }
@@ -577,7 +595,7 @@ impl Process {
         let mut found = Vec::new();
         inner.adapters.at(nic).rnic.poll_cq(inner.clock, cq, max, &mut found);
         let cpu = self.cpu();
-        inner.clock += (cpu.poll_hit + cpu.dma_touch) * found.len() as u64;
+        inner.work_until(inner.clock + (cpu.poll_hit + cpu.dma_touch) * found.len() as u64);
         if !found.is_empty() {
             inner.seen = inner.clock;
         }

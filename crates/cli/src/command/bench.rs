@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, CommandFactory, FromArgMatches};
 use fabriscope_lab::LabError;
-use fabriscope_lab::bench::{BenchEngine, BenchRequest, BenchRun, Stack, placement};
+use fabriscope_lab::bench::{BenchEngine, BenchRequest, BenchRun, Stack, noise, placement};
 use fabriscope_lab::launch::LaunchError;
 use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_tools::{Tool, UsageError};
@@ -61,6 +61,10 @@ struct JobArgs {
     /// Which nodes: `same_leaf`, `across` or `scattered` (default: as the cluster says)
     #[arg(long, value_name = "PLACES")]
     placement: Option<String>,
+    /// Interruptions of every core by the operating system: 1ms:10us is one every 1 ms that lasts 10 us, both exponentially distributed
+    /// (default: none; results are those of a quiet machine)
+    #[arg(long, value_name = "EVERY:LASTS")]
+    noise: Option<String>,
     /// The hosts themselves, on an imported fabric: gpu[01-04],gpu20
     #[arg(long, value_name = "HOSTS")]
     hosts: Option<String>,
@@ -190,6 +194,7 @@ fn request(name: &str, job: &JobArgs, options: Vec<String>, seed: u64) -> Result
         per_node: job.ppn,
         placement: job.placement.as_deref().map(placement).transpose()?,
         hosts: job.hosts.clone(),
+        noise: job.noise.as_deref().map(noise).transpose()?,
         devices: job.devices.options(),
         capture: job.pcap.request(),
         counting: job.counters.counting()?,
@@ -337,11 +342,12 @@ impl JobArgs {
 
     /// Takes what `later` says, and keeps the rest.
     fn update(&mut self, later: JobArgs) {
-        let JobArgs { on, transport, nodes, ppn, placement, hosts, engine, cores, memory, devices, pcap, counters } = later;
+        let JobArgs { on, transport, nodes, ppn, placement, noise, hosts, engine, cores, memory, devices, pcap, counters } = later;
         let text = |own: &mut Option<String>, other: Option<String>| *own = other.or_else(|| own.take());
         text(&mut self.on, on);
         text(&mut self.transport, transport);
         text(&mut self.placement, placement);
+        text(&mut self.noise, noise);
         text(&mut self.hosts, hosts);
         text(&mut self.engine, engine);
         self.nodes = nodes.or(self.nodes);

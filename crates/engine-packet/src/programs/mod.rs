@@ -13,7 +13,7 @@ use fabriscope_engine::{Cluster, EngineError, timing};
 use fabriscope_node::adapter::{Adapter, is_adapter_queue};
 use fabriscope_node::process::{Doorbell, RankPlacement, Wait, earliest};
 use fabriscope_node::socket::first_ready;
-use fabriscope_node::{Awaited, Devices, Main, Process, Program, Segments, Sockets, Work};
+use fabriscope_node::{Awaited, Devices, Main, Noise, Process, Program, Segments, Sockets, Work};
 use fabriscope_units::{Bytes, Time};
 use fabriscope_verbs::{CqId, Lid};
 
@@ -132,6 +132,7 @@ impl Programs {
                 sockets: sockets[node as usize].clone(),
                 devices: devices[node as usize].clone(),
                 segments: Rc::clone(&segments[node as usize]),
+                noise: parts.noise.map(|noise| Noise::new((noise.every, noise.lasts), world.streams, rank)),
             });
             let program = main(process.clone());
             slots.push(Slot { process, program: Some(program), wait: Wait::Nothing, wake_at: Time::MAX, ended: Time::ZERO, serves: false });

@@ -49,6 +49,7 @@ impl Programs {
                 sockets: memory,
                 devices: None,
                 segments: Rc::clone(parent.segments()),
+                noise: None,
             });
             process.trace(parent.is_traced());
             let program = main(process.clone());

@@ -2,13 +2,13 @@
 
 use crate::machine;
 
-use fabriscope_catalog::{Catalog, EagerChannel, Interface, Mpi, RailPolicy, Rendezvous, ResolvedCluster, TagMatching};
+use fabriscope_catalog::{Catalog, EagerChannel, Interface, Mpi, Noise, RailPolicy, Rendezvous, ResolvedCluster, TagMatching};
 use fabriscope_mpi::{Rank, World};
 use fabriscope_node::{Main, ProgramError, Record};
+use fabriscope_platform::{Layout, Target};
 use fabriscope_tools::Tool;
-use fabriscope_units::Bytes;
-use fabriscope_units::Remedy;
-use machine::{column, execute, ri2, run, run_on, target};
+use fabriscope_units::{Bytes, Remedy, Span};
+use machine::{column, execute, parts, ri2, run, run_for, run_on, target};
 
 fn with_mpi(mut parts: ResolvedCluster, change: impl FnOnce(&mut Mpi)) -> ResolvedCluster {
     change(parts.sole_mut().software.mpi.as_mut().unwrap());
@@ -267,4 +267,23 @@ fn packets_that_overtake_each_other_cost_nothing_where_any_order_is_taken() {
     let rate = |tool: &str| column(&run_on(&parts, &format!("{tool} -m 1048576:1048576 -i 4 -x 1")).0, "bandwidth")[0].1;
     let (one, both) = (rate("osu_bw"), rate("osu_bibw"));
     assert!(one > 23_000.0 && both > 1.9 * one, "{one} MB/s one way, {both} both ways");
+}
+
+#[test]
+fn interruptions_of_cores_cost_many_ranks_more_than_two() {
+    let mean = |parts: &ResolvedCluster, layout: Layout, lasts: u64, line: &str| {
+        let mut parts = parts.clone();
+        parts.noise = (lasts > 0).then(|| Noise { every: Span::from_us(1000), lasts: Span::from_us(lasts) });
+        let target = Target { layout, every_iteration: parts.is_random(), ..target(&parts) };
+        column(&run_for(&target, &parts, line).0, "latency")[0].1
+    };
+    // Each of two cores is interrupted for 10 of 1010 us, and a message waits for the rest of it.
+    let two = |lasts| mean(&parts("ri2"), Layout { nodes: 2, per_node: 1 }, lasts, "osu_latency -m 8:8 -i 20000");
+    let ratio = two(10) / two(0);
+    assert!((1.01..1.03).contains(&ratio), "{ratio}");
+    // Any of 128 holds up all: an operation of 6 us meets one of them nearly every time.
+    let many = |lasts| mean(&parts("betzy-hdr"), Layout { nodes: 8, per_node: 16 }, lasts, "osu_allreduce -m 8:8 -i 100 -x 2");
+    let (quiet, noisy) = (many(0), many(25));
+    assert!(noisy > 3.0 * quiet && noisy < 15.0 * quiet, "{quiet} us, and {noisy} with interruptions");
+    assert_eq!(noisy, many(25), "the same seed, the same interruptions");
 }
