@@ -30,7 +30,7 @@ pub enum Command {
     /// Run perftest and the OSU benchmarks on two simulated nodes, beside the published figures
     Demo(demo::Args),
     /// Run a benchmark on a cluster; without a name, list the benchmarks
-    Bench(bench::Args),
+    Bench(Box<bench::Args>),
     /// Show where the time of one message or of a whole operation goes, its bottleneck, and what a change would save
     Explain(explain::Args),
     /// Compare predictions with published measurements
