@@ -40,7 +40,7 @@ const OTHERS: &[(&str, &[&str])] = &[
     ("parts", &["connectx-5"]),
     ("parts", &["--from-tables"]),
     ("validate", &["ri2-ib_read_lat", "--summary"]),
-    ("validate", &["--leave-out", "oci-optimized3"]),
+    ("validate", &["--leave-out", "gdrcopy-v100"]),
     ("parts", &["--check"]),
     ("import", &["fabrics/nodes/dgx-a100.topo"]),
     ("topo", &[]),

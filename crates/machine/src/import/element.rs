@@ -66,10 +66,10 @@ impl<'d> Element<'d> {
     pub(super) fn says(self, attribute: &str) -> Option<&'d str> {
         self.node.attribute(attribute)
     }
-    /// All attributes but those of `known`, as they stand there.
+    /// All attributes but those of `known`, as they stand there, without blanks around them.
     pub(super) fn rest(self, known: &[&str]) -> Vec<(String, String)> {
         let rest = self.node.attributes().filter(|attribute| !known.contains(&attribute.name()));
-        rest.map(|attribute| (attribute.name().to_owned(), attribute.value().to_owned())).collect()
+        rest.map(|attribute| (attribute.name().to_owned(), attribute.value().trim().to_owned())).collect()
     }
     pub(super) fn wrong(self, mistake: Mistake) -> ImportError {
         mistake.at(self.line())

@@ -278,11 +278,11 @@ fn interruptions_of_cores_cost_many_ranks_more_than_two() {
         column(&run_for(&target, &parts, line).0, "latency")[0].1
     };
     // Each of two cores is interrupted for 10 of 1010 us, and a message waits for the rest of it.
-    let two = |lasts| mean(&parts("ri2"), Layout { nodes: 2, per_node: 1 }, lasts, "osu_latency -m 8:8 -i 20000");
+    let two = |lasts| mean(&parts("ri2"), Layout { nodes: 2, per_node: 1 }, lasts, "osu_latency -m 8:8 -i 10000");
     let ratio = two(10) / two(0);
     assert!((1.01..1.03).contains(&ratio), "{ratio}");
     // Any of 128 holds up all: an operation of 6 us meets one of them nearly every time.
-    let many = |lasts| mean(&parts("betzy-hdr"), Layout { nodes: 8, per_node: 16 }, lasts, "osu_allreduce -m 8:8 -i 100 -x 2");
+    let many = |lasts| mean(&parts("betzy-hdr"), Layout { nodes: 8, per_node: 16 }, lasts, "osu_allreduce -m 8:8 -i 40 -x 2");
     let (quiet, noisy) = (many(0), many(25));
     assert!(noisy > 3.0 * quiet && noisy < 15.0 * quiet, "{quiet} us, and {noisy} with interruptions");
     assert_eq!(noisy, many(25), "the same seed, the same interruptions");

@@ -196,6 +196,16 @@ fn hidden_gpus_and_unknown_words_are_passed_over() {
 }
 
 #[test]
+fn blanks_around_values_are_none_of_theirs() {
+    // NCCL reads 253 characters of a value: what is kept of a longer one has to be more than blanks.
+    let blank = text("hgx-h100.nccl.xml").replace("link_width=\"16\"", &format!("link_width=\"{}16\"", " ".repeat(300)));
+    let machine = read(&blank, &rates()).unwrap().machine;
+    assert_eq!(machine, node("hgx-h100.nccl.xml").machine);
+    let written = export::nccl(&machine, Unknown::default()).unwrap();
+    assert_eq!(read(&written, &rates()).unwrap().machine, machine);
+}
+
+#[test]
 fn machines_of_other_origin_are_written_for_nccl() {
     for name in ["hgx-h100.topo", "two-sockets.hwloc.xml"] {
         let machine = node(name).machine;
