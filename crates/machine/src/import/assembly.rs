@@ -35,6 +35,10 @@ impl<'r> Draft<'r> {
         Draft { builder, rates, names, addresses, domains: Vec::new(), bridges: 0, switches: 0, vertices: 0, notes: Vec::new() }
     }
 
+    /// Whether something has this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.names.contains_key(name)
+    }
     /// Adds a vertex that `line` describes; its name is its own. So is its address, of GPUs and adapters; switches that a hypervisor
     /// hides are given any.
     pub(super) fn add(&mut self, vertex: Vertex, line: u32) -> Result<VertexId, ImportError> {

@@ -244,10 +244,15 @@ impl<'d> Reader<'_, 'd> {
         self.numbers.insert(free);
         free
     }
-    /// The name of the next adapter that the file does not name.
+    /// The name of the next adapter that the file does not name, which none before it has.
     fn free_nic(&mut self) -> String {
-        self.nics += 1;
-        format!("nic{}", self.nics - 1)
+        loop {
+            self.nics += 1;
+            let name = format!("nic{}", self.nics - 1);
+            if !self.draft.has(&name) {
+                return name;
+            }
+        }
     }
 
     /// An adapter without a place on the bus; that of another processor if it has a port of that name.

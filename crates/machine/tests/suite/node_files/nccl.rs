@@ -206,6 +206,19 @@ fn blanks_around_values_are_none_of_theirs() {
 }
 
 #[test]
+fn adapters_without_names_keep_theirs() {
+    // One without a port is written with the name that it was given; one whose port has no name is given the next.
+    let net = |gpu: &str| format!("<net name=\"{gpu}\" dev=");
+    let unnamed = text("grace-hopper-x4.nccl.xml");
+    let second = unnamed.lines().find(|line| line.contains("name=\"cxi1\"")).unwrap().to_owned();
+    let unnamed = unnamed.replace(&second, "").replace(&net("cxi3"), "<net dev=");
+    let machine = read(&unnamed, &rates()).unwrap().machine;
+    let written = export::nccl(&machine, Unknown::default()).unwrap();
+    let again = read(&written, &rates()).unwrap().machine;
+    assert_eq!(again.nics().len(), 4, "{written}");
+}
+
+#[test]
 fn machines_of_other_origin_are_written_for_nccl() {
     for name in ["hgx-h100.topo", "two-sockets.hwloc.xml"] {
         let machine = node(name).machine;
