@@ -82,8 +82,13 @@ pub struct Noise {
 }
 
 impl Noise {
+    /// Whether interruptions leave a core time of its own.
+    #[must_use]
+    pub fn leaves_time(&self) -> bool {
+        self.every > self.lasts
+    }
     pub(crate) fn check(&self) -> Result<(), Problem> {
-        if self.every <= self.lasts {
+        if !self.leaves_time() {
             let message = format!("interruptions of {} every {} leave a core no time", self.lasts, self.every);
             return Err(Problem::at(&["noise", "every"], message, "make `every` longer than `lasts`, as 1 ms and 10 us"));
         }

@@ -269,6 +269,11 @@ impl ResolvedCluster {
         let sole = if let [group] = self.groups.as_mut_slice() { Some(group) } else { None };
         sole.expect("unlike nodes were refused, or narrowed to one group, before the only group is asked for")
     }
+    /// Whether the adapters of all nodes take packets of a connection in any order.
+    #[must_use]
+    pub fn takes_any_order(&self) -> bool {
+        self.groups.iter().all(|group| group.node.nic.any_order)
+    }
     /// Whether packets are damaged at random, or cores interrupted.
     #[must_use]
     pub fn is_random(&self) -> bool {

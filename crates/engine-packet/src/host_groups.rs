@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fabriscope_catalog::ResolvedCluster;
 use fabriscope_engine::{Cluster, EngineError, timing};
-use fabriscope_fabric::{Router, Routing};
+use fabriscope_fabric::Router;
 use fabriscope_nic::{DmaTargets, Hops, NicCosts, Pipeline, Uplink};
 use fabriscope_node::{Adapter, AdapterConfig, DmaPath, PcieTiming};
 use fabriscope_units::{Rate, Span};
@@ -135,7 +135,7 @@ fn config(parts: &ResolvedCluster, host: u32, congestion: Settings) -> AdapterCo
     let coalescing = parts.sole().node.nic.ultra_ethernet.as_ref().map(AckCoalescing::plain).unwrap_or_default();
     let (link_layer, iwarp) = (parts.link_layer.wire(), timing::iwarp(parts));
     // Where none overtake each other it makes no difference.
-    let any_order = parts.sole().node.nic.any_order && (parts.routing.reorders() || matches!(parts.routing, Routing::Flowlet(_)));
+    let any_order = parts.takes_any_order() && parts.routing.overtakes();
     let rnic = NicConfig { lid: Lid(host), link_layer, congestion, datagram_mtu, coalescing, iwarp, any_order };
     AdapterConfig { rnic, ip: Some(timing::ip(parts)), hfi: timing::onload(parts) }
 }

@@ -227,10 +227,8 @@ impl<'e, 'a> Blueprint<'e, 'a> {
     /// Whether packets overtake each other at receivers that take them in order alone: what was sent again may come in the wrong order
     /// once more, and one gap is reported once.
     fn refuses_overtaken(&self) -> bool {
-        let (routing, transfers) = (self.cluster.parts.routing, &self.engine.transfers);
-        let overtakes = routing.reorders() || matches!(routing, Routing::Flowlet(_));
-        let adapters = self.cluster.parts.groups.iter().all(|group| group.node.nic.any_order);
-        overtakes && !transfers.any_order && !transfers.service.any_order() && !adapters
+        let (parts, transfers) = (&self.cluster.parts, &self.engine.transfers);
+        parts.routing.overtakes() && !transfers.any_order && !transfers.service.any_order() && !parts.takes_any_order()
     }
 
     fn timers(&self) -> TimerUse {

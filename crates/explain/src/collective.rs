@@ -10,10 +10,11 @@ use fabriscope_lab::launch::{self, Launch, LaunchError};
 use fabriscope_platform::{Binding, Layout};
 use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_tools::{Tool, ToolOutput};
-use fabriscope_units::{Bytes, Rate};
+use fabriscope_units::Bytes;
 use rayon::prelude::*;
 
 use crate::request::{Changes, ExplainRequest};
+use crate::twice::{Change, changed, double, double_lanes, double_links, each_size, halve};
 
 /// Explains a collective operation of `tool`.
 pub(crate) fn explain_collective(
@@ -33,11 +34,7 @@ pub(crate) fn explain_collective(
     let layout = launch::layout(&parts, Some(args.nodes.unwrap_or(1)), Some(parts.sole().node.gpus.max(1)));
     let bench = Bench { tool, parts: &parts, layout, binding, seed: args.seed, options: &args.options };
     let sizes = args.size.map_or(USUAL.to_vec(), |size| vec![size]);
-    let mut told = Vec::new();
-    for (done, size) in sizes.iter().enumerate() {
-        progress(done, sizes.len());
-        told.push(bench.size(*size, args.changes == Changes::Tried)?);
-    }
+    let told = each_size(&sizes, progress, |size| Ok(bench.size(size, args.changes == Changes::Tried)?))?;
     let mut outcome = text(args, &parts, layout, &told);
     let sizes: Vec<serde_json::Value> = told.iter().map(ExplainedSize::json).collect();
     outcome.set("tool", args.tool.clone()).set("cluster", parts.name.clone()).set("nodes", layout.nodes).set("sizes", sizes);
@@ -103,13 +100,7 @@ impl Bench<'_> {
             (Some(_), [algorithm, protocol]) => variables(algorithm, protocol),
             _ => Vec::new(),
         };
-        let mut changed = Vec::new();
-        for (what, change) in CHANGES.iter().filter(|_| changes) {
-            let mut parts = self.parts.clone();
-            if change(&mut parts, self.layout.nodes) {
-                changed.push((*what, parts));
-            }
-        }
+        let changed = if changes { changed(self.parts, &CHANGES, self.layout.nodes) } else { Vec::new() };
         let protocols = if self.simple_only() { &PROTOCOLS[2..] } else { &PROTOCOLS[..] };
         let pairs = ALGORITHMS.iter().flat_map(|algorithm| protocols.iter().map(move |protocol| (*algorithm, *protocol)));
         // What the library does not have here it refuses, or takes another.
@@ -168,39 +159,35 @@ fn variables(algorithm: &str, protocol: &str) -> Vec<String> {
 const ALGORITHMS: [&str; 6] = ["Tree", "Ring", "CollNetDirect", "CollNetChain", "NVLS", "NVLSTree"];
 const PROTOCOLS: [&str; 3] = ["LL", "LL128", "Simple"];
 
-type Change = fn(&mut ResolvedCluster, u32) -> bool;
-
-/// What may bind, and how it is made twice as fast among so many nodes; whether it is there.
-const CHANGES: [(&str, Change); 8] = [
+/// Changes among so many nodes.
+const CHANGES: [Change<u32>; 8] = [
     ("links between GPUs", |parts, _| {
         parts.sole_mut().node.layout.scale_up.as_mut().is_some_and(|links| {
-            links.part.link_rate.value = double(links.part.link_rate.value);
+            double([&mut links.part.link_rate]);
             true
         })
     }),
     ("blocks of the kernels", |parts, _| {
         let Some(block) = parts.sole_mut().node.gpu.as_mut().and_then(|gpu| gpu.block.as_mut()) else { return false };
-        for rate in [&mut block.ll, &mut block.ll128, &mut block.simple] {
-            rate.value = double(rate.value);
-        }
+        double([&mut block.ll, &mut block.ll128, &mut block.simple]);
         true
     }),
     ("memory of the GPUs", |parts, _| {
         parts.sole_mut().node.gpu.as_mut().is_some_and(|gpu| {
-            gpu.memory.peak.value = double(gpu.memory.peak.value);
+            double([&mut gpu.memory.peak]);
             true
         })
     }),
     ("latency of steps", |parts, _| {
         let Some(nccl) = parts.sole_mut().nccl.as_mut().and_then(|software| software.nccl.as_mut()) else { return false };
         for step in [&mut nccl.ll, &mut nccl.ll128, &mut nccl.simple] {
-            (step.begin.value, step.end.value) = (step.begin.value / 2, step.end.value / 2);
+            halve([&mut step.begin, &mut step.end]);
         }
         if let Some(links) = &mut parts.sole_mut().node.layout.scale_up {
-            links.part.latency.value = links.part.latency.value / 2;
+            halve([&mut links.part.latency]);
         }
         if let Some(ScaleUp::Switched(switched)) = &mut parts.sole_mut().node.layout.part.scale_up {
-            switched.latency.value = switched.latency.value / 2;
+            halve([&mut switched.latency]);
         }
         true
     }),
@@ -208,49 +195,28 @@ const CHANGES: [(&str, Change); 8] = [
         let group = parts.sole_mut();
         let Some(nccl) = group.nccl.as_mut().and_then(|software| software.nccl.as_mut()) else { return false };
         let Some(calls) = group.node.gpu.as_mut().map(|gpu| &mut gpu.calls) else { return false };
-        let starts = [&mut nccl.ll.start, &mut nccl.ll128.start, &mut nccl.simple.start, &mut nccl.call];
-        for span in starts.into_iter().chain(&mut nccl.nvls_start).chain([
-            &mut calls.kernel_launch,
-            &mut calls.kernel_start,
-            &mut calls.stream_synchronize,
-        ]) {
-            span.value = span.value / 2;
-        }
+        halve([&mut nccl.ll.start, &mut nccl.ll128.start, &mut nccl.simple.start, &mut nccl.call].into_iter().chain(&mut nccl.nvls_start));
+        halve([&mut calls.kernel_launch, &mut calls.kernel_start, &mut calls.stream_synchronize]);
         true
     }),
     ("PCI Express", |parts, nodes| {
         let node = &mut parts.sole_mut().node;
         let layout = &mut node.layout;
-        let slots = layout.uplinks.iter_mut().chain(&mut layout.gpu_slot).chain([&mut node.pcie]);
-        for slot in slots {
-            slot.part.lane_rate.value = double(slot.part.lane_rate.value);
-        }
+        double_lanes(layout.uplinks.iter_mut().chain(&mut layout.gpu_slot).chain([&mut node.pcie]));
         nodes > 1 || layout.scale_up.is_none()
     }),
     ("proxies", |parts, nodes| {
         let Some(nccl) = parts.sole_mut().nccl.as_mut().and_then(|software| software.nccl.as_mut()) else { return false };
-        for span in [&mut nccl.proxy_step].into_iter().chain(&mut nccl.plugin_overhead) {
-            span.value = span.value / 2;
-        }
+        halve([&mut nccl.proxy_step].into_iter().chain(&mut nccl.plugin_overhead));
         nodes > 1
     }),
     ("adapters and network", |parts, nodes| {
-        for link in parts.link_speeds_mut() {
-            link.lane_rate.value = double(link.lane_rate.value);
-            link.data_rate.value = double(link.data_rate.value);
-        }
+        double_links(parts);
         let nic = &mut parts.sole_mut().node.nic;
-        let spans = [&mut nic.tx_latency, &mut nic.rx_latency, &mut nic.message_interval];
-        for span in spans.into_iter().chain(&mut nic.srd_latency) {
-            span.value = span.value / 2;
-        }
+        halve([&mut nic.tx_latency, &mut nic.rx_latency, &mut nic.message_interval].into_iter().chain(&mut nic.srd_latency));
         nodes > 1
     }),
 ];
-
-fn double(rate: Rate) -> Rate {
-    Rate::from_bps(rate.as_bps().saturating_mul(2))
-}
 
 impl ExplainedSize {
     /// What binds, if anything saves a hundredth, and how much it saves.

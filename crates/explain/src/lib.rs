@@ -13,6 +13,7 @@ mod message;
 pub mod occupancy;
 mod operation;
 mod request;
+mod twice;
 pub mod what_if;
 
 pub use explanation::explain;

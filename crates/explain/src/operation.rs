@@ -11,10 +11,11 @@ use fabriscope_lab::launch::{self, Launch};
 use fabriscope_platform::{Binding, Layout};
 use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_tools::{Operation, Point, SizeOption, Tool, ToolOutput};
-use fabriscope_units::{Bytes, Rate, Span};
+use fabriscope_units::Bytes;
 use rayon::prelude::*;
 
 use crate::request::{Changes, ExplainRequest};
+use crate::twice::{Change, changed, double, double_lanes, double_links, each_size, halve};
 
 /// Explains a whole operation of `tool`.
 pub(crate) fn explain_operation(
@@ -48,11 +49,7 @@ pub(crate) fn explain_operation(
     if let (Some(size), SizeOption::Powers) = (args.size.filter(|size| !size.is_power_of_two()), tool.traits().sizes) {
         return Err(LabError::refused(format!("-s {size}: {} takes powers of two", tool.name()), "use for example -s 64K"));
     }
-    let mut told = Vec::new();
-    for (done, size) in sizes.iter().enumerate() {
-        progress(done, sizes.len());
-        told.push(bench.size(*size, args.changes == Changes::Tried)?);
-    }
+    let told = each_size(&sizes, progress, |size| bench.size(size, args.changes == Changes::Tried))?;
     let mut outcome = text(args, &parts, layout, &told);
     let rows: Vec<serde_json::Value> = told.iter().map(Explained::json).collect();
     outcome.set("tool", args.tool.clone()).set("cluster", parts.name.clone()).set("operations", rows);
@@ -131,13 +128,7 @@ impl Bench<'_> {
         let taken = self.run(self.parts, size, None)?;
         let between = self.layout.is_none_or(|layout| layout.nodes > 1);
         let sockets = matches!(self.tool, Tool::Sockets(_));
-        let mut changed = Vec::new();
-        for (what, change) in CHANGES.iter().filter(|_| changes) {
-            let mut parts = self.parts.clone();
-            if change(&mut parts, Where { between, sockets }) {
-                changed.push((*what, parts));
-            }
-        }
+        let changed = if changes { changed(self.parts, &CHANGES, Where { between, sockets }) } else { Vec::new() };
         let faster = || -> Vec<Changed> {
             let run = |(what, parts): &(&str, ResolvedCluster)| {
                 let tried = self.run(parts, size, None).ok()?;
@@ -170,18 +161,20 @@ impl Bench<'_> {
 
     /// The options of a size, and of an algorithm that is asked for.
     fn options(&self, size: Option<u64>, algorithm: Option<String>) -> Vec<String> {
+        let sizes = self.tool.traits().sizes;
         let mut options: Vec<String> = Vec::new();
-        let osu = matches!(self.tool.traits().sizes, SizeOption::Range) || self.tool.traits().sizes == SizeOption::Fixed;
-        if osu && self.layout.is_some() && !matches!(self.tool, Tool::Krylov) {
+        if matches!(sizes, SizeOption::Range | SizeOption::Fixed) && self.layout.is_some() && !matches!(self.tool, Tool::Krylov) {
             options.extend(["-i", "4", "-x", "1"].map(str::to_owned));
         }
-        let (before, after) = match (self.tool.traits().sizes, size) {
-            (SizeOption::Range, Some(size)) => (vec!["-m".to_owned(), format!("{size}:{size}")], Vec::new()),
-            (SizeOption::Powers, Some(size)) => (Vec::new(), vec!["-msglog".to_owned(), format!("{0}:{0}", size.ilog2())]),
-            _ => (Vec::new(), Vec::new()),
-        };
-        let asked = algorithm.map(|name| ["--algorithm".to_owned(), name]);
-        options.into_iter().chain(before).chain(self.options.iter().cloned()).chain(after).chain(asked.into_iter().flatten()).collect()
+        if let (SizeOption::Range, Some(size)) = (sizes, size) {
+            options.extend(["-m".to_owned(), format!("{size}:{size}")]);
+        }
+        options.extend_from_slice(self.options);
+        if let (SizeOption::Powers, Some(size)) = (sizes, size) {
+            options.extend(["-msglog".to_owned(), format!("{0}:{0}", size.ilog2())]);
+        }
+        options.extend(algorithm.into_iter().flat_map(|name| ["--algorithm".to_owned(), name]));
+        options
     }
 
     fn run(&self, parts: &ResolvedCluster, size: Option<u64>, algorithm: Option<String>) -> Result<Tried, LabError> {
@@ -203,10 +196,7 @@ struct Where {
     sockets: bool,
 }
 
-type Change = fn(&mut ResolvedCluster, Where) -> bool;
-
-/// What may bind, and how it is made twice as fast; whether it is there.
-const CHANGES: [(&str, Change); 7] = [
+const CHANGES: [Change<Where>; 7] = [
     ("code of the library on the cores", |parts, taking| {
         let group = parts.sole_mut();
         let cpu = &mut group.node.cpu;
@@ -244,23 +234,16 @@ const CHANGES: [(&str, Change); 7] = [
     }),
     ("copies by the cores, and memory", |parts, _| {
         let cpu = &mut parts.sole_mut().node.cpu;
-        for rate in [&mut cpu.copy_rate_cached, &mut cpu.copy_rate_streaming, &mut cpu.copy_rate_long] {
-            rate.value = double(rate.value);
-        }
+        double([&mut cpu.copy_rate_cached, &mut cpu.copy_rate_streaming, &mut cpu.copy_rate_long]);
         if let Some(memory) = &mut cpu.memory {
-            memory.copy_rate.value = double(memory.copy_rate.value);
-            if let Some(rate) = &mut memory.core_rate {
-                rate.value = double(rate.value);
-            }
+            double([&mut memory.copy_rate].into_iter().chain(&mut memory.core_rate));
         }
         true
     }),
     ("PCI Express and the way to memory", |parts, taking| {
         let node = &mut parts.sole_mut().node;
         halve([&mut node.cpu.root_complex.dma_read_latency, &mut node.cpu.root_complex.dma_write_latency, &mut node.cpu.mmio_latency]);
-        for slot in node.layout.uplinks.iter_mut().chain([&mut node.pcie]) {
-            slot.part.lane_rate.value = double(slot.part.lane_rate.value);
-        }
+        double_lanes(node.layout.uplinks.iter_mut().chain([&mut node.pcie]));
         taking.between
     }),
     ("adapters", |parts, taking| {
@@ -270,10 +253,7 @@ const CHANGES: [(&str, Change); 7] = [
         taking.between
     }),
     ("rate of the links", |parts, taking| {
-        for link in parts.link_speeds_mut() {
-            link.lane_rate.value = double(link.lane_rate.value);
-            link.data_rate.value = double(link.data_rate.value);
-        }
+        double_links(parts);
         taking.between
     }),
     ("latency of the switches", |parts, taking| {
@@ -286,15 +266,6 @@ const CHANGES: [(&str, Change); 7] = [
         any && taking.between
     }),
 ];
-
-fn halve<'a>(spans: impl IntoIterator<Item = &'a mut fabriscope_catalog::Sourced<Span>>) {
-    for span in spans {
-        span.value = span.value / 2;
-    }
-}
-fn double(rate: Rate) -> Rate {
-    Rate::from_bps(rate.as_bps().saturating_mul(2))
-}
 
 impl Explained {
     /// What binds, if anything saves a hundredth, and how much it saves.

@@ -139,7 +139,7 @@ pub fn noise(text: &str) -> Result<Noise, LabError> {
     let refused = || LabError::refused(format!("--noise {text}: no interruptions"), "write how often and how long, as 1ms:10us");
     let (every, lasts) = text.split_once(':').ok_or_else(refused)?;
     let noise = Noise { every: Span::parse(every).map_err(|_| refused())?, lasts: Span::parse(lasts).map_err(|_| refused())? };
-    if noise.every <= noise.lasts {
+    if !noise.leaves_time() {
         return Err(LabError::refused(format!("--noise {text} leaves a core no time"), "write how often and how long, as 1ms:10us"));
     }
     Ok(noise)

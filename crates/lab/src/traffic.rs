@@ -233,7 +233,7 @@ pub fn keeps_up(lab: &ResolvedLab, routing: Routing, service: Service, any_order
 /// # Errors
 /// Receivers that want packets in order, and a routing that reorders them.
 pub fn connections(lab: &ResolvedLab, transport: Service, any_order: bool) -> Result<Connections, LabError> {
-    let any_order = any_order || lab.cluster.groups.iter().all(|group| group.node.nic.any_order);
+    let any_order = any_order || lab.cluster.takes_any_order();
     if lab.cluster.routing.reorders() && lab.lab.engine == EngineChoice::Packet {
         let name = lab.lab.workload.name();
         keeps_up(lab, lab.cluster.routing, transport, any_order).map_err(|message| {

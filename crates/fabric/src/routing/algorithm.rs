@@ -147,6 +147,11 @@ impl Routing {
     pub const fn reorders(self) -> bool {
         matches!(self.sharing(), Sharing::Packet | Sharing::Load)
     }
+    /// Whether a packet may overtake one of its flow: as with [`Routing::reorders`], and where a flowlet overtakes the one before it because
+    /// queues differ by more than the gap.
+    pub const fn overtakes(self) -> bool {
+        self.reorders() || matches!(self.sharing(), Sharing::Pause)
+    }
     /// The routing of this name, with the usual parameters.
     pub fn named(name: &str) -> Option<Routing> {
         Routing::ALL.iter().copied().find(|routing| routing.name() == name)

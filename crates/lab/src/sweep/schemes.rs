@@ -15,7 +15,7 @@ pub type Ran<T> = Result<(T, Stats), String>;
 
 /// Whether receivers take packets as they come, which they do where senders spray them.
 pub fn takes_any_order(lab: &ResolvedLab, scheme: &Scheme) -> bool {
-    scheme.any_order || lab.cluster.sole().node.nic.any_order
+    scheme.any_order || lab.cluster.takes_any_order()
 }
 
 /// Whether the receivers of each scheme keep up with its routing.

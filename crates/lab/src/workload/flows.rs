@@ -190,9 +190,7 @@ pub fn with_routings(schemes: &[Scheme], routings: &[Routing]) -> Vec<Scheme> {
         if routings.is_empty() || scheme.routing.is_some() {
             return vec![scheme.clone()];
         }
-        // A flowlet overtakes the one before it where queues differ by more than the gap.
-        let overtakes = |routing: Routing| routing.reorders() || matches!(routing, Routing::Flowlet(_));
-        let takes = |routing: Routing| scheme.any_order || overtakes(routing) && scheme.transport == Service::Rc;
+        let takes = |routing: Routing| scheme.any_order || routing.overtakes() && scheme.transport == Service::Rc;
         routings.iter().map(|&routing| Scheme { routing: Some(routing), any_order: takes(routing), ..scheme.clone() }).collect()
     };
     schemes.iter().flat_map(with).collect()
