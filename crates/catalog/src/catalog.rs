@@ -502,10 +502,13 @@ fn embedded_sources() -> BTreeMap<Key, Source> {
     sources
 }
 
+/// What lies beside the parts: distributions of flow sizes, which labs name.
+const FLOW_SIZES: &str = "flow-sizes";
+
 /// Adds the parts of a folder, or puts them in the place of others.
 fn add_folder(sources: &mut BTreeMap<Key, Source>, folder: &Path) -> Result<(), CatalogError> {
     for (path, name) in file::entries(folder)? {
-        if !path.is_dir() {
+        if !path.is_dir() || name == FLOW_SIZES {
             continue;
         }
         let Some(kind) = Kind::of_folder(&name) else { return Err(CatalogError::UnknownFolder { path, folder: name }) };

@@ -136,7 +136,12 @@ pub enum CatalogError {
     },
     /// A folder of the catalogue that names no kind.
     #[error("{}: `{folder}` is no kind of part", path.display())]
-    #[diagnostic(code(catalog::unknown_folder), help("the folders are links, cables, nics, switches, cpus, pcie, software, clusters"))]
+    #[diagnostic(
+        code(catalog::unknown_folder),
+        help(
+            "the folders of parts are cables, clusters, congestion, cpus, decisions, gpus, interconnects, kernels, links, managers, nics, node-files, nodes, pcie, software, switches; flow-sizes beside them"
+        )
+    )]
     UnknownFolder {
         /// The folder.
         path: PathBuf,

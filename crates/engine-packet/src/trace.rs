@@ -2,6 +2,8 @@
 //!
 //! Only packets with the `TRACED` flag come here, so an ordinary run pays one test of a bit per hop.
 
+use std::collections::VecDeque;
+
 use fabriscope_engine::{MessageTrace, Stage, StageSpan};
 use fabriscope_units::Time;
 use fabriscope_verbs::Packet;
@@ -43,16 +45,16 @@ fn key(packet: &Packet) -> PacketKey {
 pub(crate) struct Tracer {
     /// Looked up, never iterated.
     packets: FxHashMap<PacketKey, Log>,
-    /// Posted work, by host, queue pair and `wr_id`.
-    posted: FxHashMap<(u32, u32, u64), Log>,
+    /// Posted work, by host, queue pair and `wr_id`, which requests without completion share.
+    posted: FxHashMap<(u32, u32, u64), VecDeque<Log>>,
     /// READ and atomic requests being answered, by responder and its queue pair.
     answering: FxHashMap<(u32, u32), Log>,
     /// Landed messages that a program has yet to see, by host.
-    landed: FxHashMap<u32, Log>,
+    landed: FxHashMap<u32, VecDeque<Log>>,
     /// Entries of receive header queues that a core has yet to take, by host.
     entries: FxHashMap<u32, Vec<Log>>,
     done: Vec<MessageTrace>,
-    /// Landed messages that no program looked for before the next one.
+    /// Landed messages that no program looked for before many others.
     unseen: Vec<MessageTrace>,
 }
 
@@ -61,10 +63,11 @@ impl Tracer {
         self.packets.insert(key(packet), log);
     }
     pub fn post(&mut self, host: u32, qp: u32, wr_id: u64, log: Log) {
-        self.posted.insert((host, qp, wr_id), log);
+        self.posted.entry((host, qp, wr_id)).or_default().push_back(log);
     }
     pub fn posted(&mut self, host: u32, qp: u32, wr_id: u64, last: bool) -> Option<Log> {
-        if last { self.posted.remove(&(host, qp, wr_id)) } else { self.posted.get(&(host, qp, wr_id)).cloned() }
+        let waiting = self.posted.get_mut(&(host, qp, wr_id))?;
+        if last { waiting.pop_front() } else { waiting.front().cloned() }
     }
     pub fn mark(&mut self, packet: &Packet, stage: Stage, until: Time, place: impl FnOnce() -> String) {
         if let Some(log) = self.packets.get_mut(&key(packet)) {
@@ -82,11 +85,20 @@ impl Tracer {
     }
     /// The message is visible at `host`; the program that waits there ends the trace.
     pub fn land(&mut self, host: u32, log: Log) {
-        self.unseen.extend(self.landed.insert(host, log).map(Log::end));
+        let landed = self.landed.entry(host).or_default();
+        landed.push_back(log);
+        if landed.len() > MOST_LANDED {
+            self.unseen.extend(landed.pop_front().map(Log::end));
+        }
     }
     /// The messages that programs saw; where they look for none, those that landed.
     pub fn into_traces(self) -> Vec<MessageTrace> {
-        if self.done.is_empty() { self.unseen } else { self.done }
+        if !self.done.is_empty() {
+            return self.done;
+        }
+        let mut hosts: Vec<(u32, VecDeque<Log>)> = self.landed.into_iter().collect();
+        hosts.sort_by_key(|(host, _)| *host);
+        self.unseen.into_iter().chain(hosts.into_iter().flat_map(|(_, logs)| logs).map(Log::end)).collect()
     }
     /// The same of an entry for a library that handles each of them.
     pub fn land_entry(&mut self, host: u32, log: Log) {
@@ -94,8 +106,9 @@ impl Tracer {
     }
     /// A program of `host` has seen what landed, at `time`.
     pub fn seen(&mut self, host: u32, time: Time) {
-        if self.landed.get(&host).is_some_and(|log| log.at <= time)
-            && let Some(mut log) = self.landed.remove(&host)
+        let landed = self.landed.entry(host).or_default();
+        while landed.front().is_some_and(|log| log.at <= time)
+            && let Some(mut log) = landed.pop_front()
         {
             log.mark(Stage::Poll, time, || "core".to_owned());
             self.done.push(log.end());
@@ -108,6 +121,9 @@ impl Tracer {
         }
     }
 }
+
+/// Messages that may wait for a program to look: as many as one turn of a progress loop finds. Basis: assumed.
+const MOST_LANDED: usize = 64;
 
 #[cfg(test)]
 mod tests {

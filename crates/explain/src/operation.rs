@@ -211,7 +211,14 @@ const CHANGES: [Change<Where>; 7] = [
         ]);
         if let Some(mpi) = &mut group.software.mpi {
             halve([&mut mpi.send_overhead, &mut mpi.recv_overhead, &mut mpi.progress_overhead, &mut mpi.rendezvous_overhead]);
-            halve(mpi.block_overhead.iter_mut().chain(&mut mpi.layout_overhead).chain(&mut mpi.wqe_build).chain(&mut mpi.poll_hit));
+            halve(
+                mpi.block_overhead
+                    .iter_mut()
+                    .chain(&mut mpi.layout_overhead)
+                    .chain(&mut mpi.wqe_build)
+                    .chain(&mut mpi.poll_hit)
+                    .chain(&mut mpi.match_step),
+            );
             if let Some(psm2) = &mut mpi.psm2 {
                 halve([&mut psm2.send, &mut psm2.packet, &mut psm2.post, &mut psm2.receive, &mut psm2.matching, &mut psm2.entry]);
             }

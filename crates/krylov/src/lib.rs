@@ -81,7 +81,7 @@ pub fn prepare(args: &[String], target: &Target) -> Result<Prepared, UsageError>
         processor.pace(per_node, settings.threads, footprint)
     };
     let paces = parts.iter().map(pace).collect();
-    let (world, packing) = (World::new(mpi, target, ranks), Packing::from(mpi));
+    let (world, packing) = (World::of_hosts(mpi, target, ranks), Packing::from(mpi));
     let helpers = if settings.offload == Offload::None { Vec::new() } else { helpers(&settings, &parts, target)? };
     let bridge = (path_mtu(target.mtu), target.max_inline);
     let job = Arc::new(Job { settings, layout: target.layout, parts, paces, reductions, world, packing, helpers, bridge });

@@ -188,7 +188,7 @@ impl FlowBench<'_> {
         let Some(mpi) = &target.mpi else {
             return Err(LabError::refused(format!("{} needs an MPI library", self.tool.name()), "take a cluster with one"));
         };
-        let world = World::new(mpi, &target, nodes * per_node);
+        let world = World::of_hosts(mpi, &target, nodes * per_node);
         let (probing, mains) = Probing::new(probe, &world);
         let last = seats.len() - 1;
         let places = [0, 1.min(last), last];

@@ -154,7 +154,8 @@ impl<'a> Predictor<'a> {
 }
 
 /// The part of the library that a table names in words: the cluster's own where it is of that kind, else of those that drive
-/// its adapters the one with the same version, else one of the same major version; the first, where the row names none.
+/// its adapters the one with the same version, else one of the same major version; the first, where the row names none. Of
+/// several alike that is meant whose last word the row has: `Intel MPI 2019.7 verbs` is `intelmpi-2019-verbs`.
 fn library<'a>(catalog: &'a Catalog, cluster: &'a ResolvedCluster, name: &str) -> Option<&'a Software> {
     let group = cluster.uniform()?;
     let own = &group.software;
@@ -168,7 +169,9 @@ fn library<'a>(catalog: &'a Catalog, cluster: &'a ResolvedCluster, name: &str) -
         return Some(own);
     }
     let parts = || catalog.names(Kind::Software).into_iter().filter_map(|n| catalog.software(n).ok());
-    let of_family = || parts().filter(|s| s.mpi.is_some() && s.interface == group.node.nic.interface && plain(&s.name).contains(family));
+    let suits = |s: &&Software| s.mpi.is_some() && s.interface == group.node.nic.interface && plain(&s.name).contains(family);
+    let is_meant = |s: &&Software| s.name.rsplit('-').next().is_some_and(|last| wanted.contains(last));
+    let of_family = || parts().filter(suits).filter(is_meant).chain(parts().filter(suits));
     let Some(version) = name.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit())) else {
         return of_family().next();
     };
@@ -373,7 +376,9 @@ mod tests {
         assert_eq!(of("alaska-roce25", "IMPI18").as_deref(), Some("intelmpi-2018-dapl"));
         assert_eq!(of("alaska-roce25", "openmpi-tcp").as_deref(), Some("openmpi-tcp"));
         assert_eq!(of("alaska-roce25", "Intel MPI 2019.7 verbs").as_deref(), Some("intelmpi-2019-verbs"));
-        assert_eq!(of("alaska-roce25", "Intel MPI 2021.3"), None);
+        assert_eq!(of("betzy-hdr", "Intel MPI 2019.7").as_deref(), Some("intelmpi-2019-mlx"));
+        assert_eq!(of("betzy-hdr", "Intel MPI 2021.3").as_deref(), Some("intelmpi-2021-mlx"));
+        assert_eq!(of("alaska-roce25", "Intel MPI 2017.1"), None);
         assert_eq!(of("ibex-cpu", "MVAPICH2 2.3.7").as_deref(), Some("mvapich2-2.3.7"));
     }
 }

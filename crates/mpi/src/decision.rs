@@ -2,7 +2,7 @@
 //!
 //! The choices are those of [`Gpu`] and of PSM2, asked as the ranks ask them; nothing is run.
 
-use fabriscope_catalog::{Mpi, Rendezvous, TagMatching};
+use fabriscope_catalog::{Mpi, TagMatching};
 
 use super::buffer::{Buffer, RankLocation};
 use super::protocol::gpu::{Gpu, Leaving};
@@ -48,6 +48,8 @@ pub struct Between<'a> {
     pub receiver: (&'a RankLocation, Buffer),
     /// Both are on one node.
     pub local: bool,
+    /// The sender waits for the message and does nothing else (`MPI_Send`).
+    pub waits: bool,
     /// Cores have a window on the memory of GPUs.
     pub mapped: bool,
 }
@@ -71,7 +73,7 @@ impl Decision {
         let gpu = protocol.gpu.filter(|gpu| gpu.aware).map(|gpu| if message.mapped { gpu } else { gpu.without_window() });
         let Some(gpu) = gpu else {
             let end = |buffer| if buffer == Buffer::Device { CopyMethod::Program } else { CopyMethod::Host };
-            let rendezvous = message.size > protocol.eager_limit;
+            let rendezvous = protocol.path(message.size, message.waits) == Path::Rendezvous;
             return Decision { sender: end(message.sender.1), receiver: end(message.receiver.1), rendezvous };
         };
         match (&part.psm2, message.local) {
@@ -87,11 +89,11 @@ impl Decision {
 
 /// Over verbs, as `State::bring`, `State::accept` and `State::take_out` decide.
 fn across(gpu: &Gpu, protocol: &Protocol, message: &Between<'_>) -> Decision {
-    let (size, sends) = (message.size, protocol.rendezvous == Rendezvous::Send);
+    let (size, sends) = (message.size, protocol.sends(message.size));
     let chunks = CopyMethod::Chunks { count: size.div_ceil(gpu.chunk), chunk: gpu.chunk, depth: gpu.depth };
     let (near, buffer) = (gpu.reaches(message.sender.0), message.sender.1);
     let (sender, rendezvous) = if buffer == Buffer::Host {
-        (CopyMethod::Host, protocol.path(size) == Path::Rendezvous)
+        (CopyMethod::Host, protocol.path(size, message.waits) == Path::Rendezvous)
     } else {
         match gpu.leaving(size, buffer, near && !sends) {
             Leaving::Loaded => (CopyMethod::Core, false),
@@ -183,7 +185,7 @@ mod tests {
 
     fn decide(size: u32, class: PathClass, buffers: (Buffer, Buffer), local: bool) -> Decision {
         let home = RankLocation { gpu: Some(0), nics: vec![(0, class)], ..RankLocation::default() };
-        let message = Between { size, sender: (&home, buffers.0), receiver: (&home, buffers.1), local, mapped: true };
+        let message = Between { size, sender: (&home, buffers.0), receiver: (&home, buffers.1), local, waits: false, mapped: true };
         let protocol = example();
         if local { within(&EXAMPLE, &protocol, &message) } else { across(&EXAMPLE, &protocol, &message) }
     }

@@ -6,7 +6,6 @@
 //! Modelled: what the sender and the receiver each decide for themselves, by size and by how near the adapter is.
 //! Not modelled: loopback through the adapter in place of a core's loads.
 
-use fabriscope_catalog::Rendezvous;
 use fabriscope_node::{Process, ProgramError};
 use fabriscope_units::Bytes;
 
@@ -33,7 +32,7 @@ impl State {
     pub fn bring(&mut self, process: &Process, request: RequestId, size: u32) -> Result<Option<Path>, ProgramError> {
         let (gpu, buffer) = (self.gpu()?, self.requests.at(request).buffer);
         // Who fetches a message by sends fetches it from a host buffer.
-        let sends = self.protocol.rendezvous == Rendezvous::Send;
+        let sends = self.protocol.sends(size);
         let leaving = gpu.leaving(size, buffer, self.is_near(0) && !sends);
         let copied = match leaving {
             Leaving::Loaded => {

@@ -280,7 +280,9 @@ impl State {
         if arrival.tag & SERVICE != 0 {
             return self.asked(process, arrival, Question::Vector { fetches: arrival.tag & FETCHES != 0 });
         }
-        match self.matching.arrive(arrival) {
+        let found = self.matching.arrive(arrival);
+        process.compute(self.protocol.match_step * u64::from(found.passed));
+        match found.what {
             Some(request) => {
                 let placed = self.places(arrival.source, request);
                 self.matched(process, arrival, request, placed)
@@ -301,7 +303,9 @@ impl State {
 
     /// A receive is posted: it takes the message that waits for it.
     pub(super) fn posted(&mut self, process: &Process, pattern: Pattern, request: RequestId) -> Result<(), ProgramError> {
-        match self.matching.post(pattern, request) {
+        let found = self.matching.post(pattern, request);
+        process.compute(self.protocol.match_step * u64::from(found.passed));
+        match found.what {
             Some(arrival) => self.matched(process, arrival, request, false),
             None => Ok(()),
         }

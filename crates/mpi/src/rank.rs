@@ -151,14 +151,15 @@ impl Rank {
     /// # Errors
     /// As [`isend`](Self::isend); a buffer on a device where the library or the node knows of none.
     pub fn isend_from(&self, buffer: Buffer, destination: u32, tag: u32, size: u32) -> Result<Request, ProgramError> {
-        self.isend_saying(buffer, (destination, tag, size), None)
+        self.isend_saying(buffer, (destination, tag, size), None, false)
     }
-    /// The same of a short message that `says` something of the library's own, if it does.
+    /// The same of a short message that `says` something of the library's own, if it does; `waits`: the program goes on when it is sent.
     pub(super) fn isend_saying(
         &self,
         buffer: Buffer,
         (destination, tag, size): (u32, u32, u32),
         says: Option<Body>,
+        waits: bool,
     ) -> Result<Request, ProgramError> {
         if let Some(handed) = self.hand_message(destination, true, size) {
             return handed;
@@ -169,7 +170,7 @@ impl Rank {
                 &self.world.0.protocol,
                 (destination, tag),
                 (size, buffer),
-                false,
+                waits,
             )?)));
         }
         let state = &mut *self.state.borrow_mut();
@@ -185,7 +186,8 @@ impl Rank {
             state.send_local(&self.process, local, (destination, tag, size), request)?;
             return Ok(Request(Carried::Own(request)));
         }
-        let path = if buffer == Buffer::Host { Some(state.protocol.path(size)) } else { state.bring(&self.process, request, size)? };
+        let path =
+            if buffer == Buffer::Host { Some(state.protocol.path(size, waits)) } else { state.bring(&self.process, request, size)? };
         let is_short = matches!(path, Some(Path::Eager { .. })) && size <= state.protocol.packet_limit;
         if says.is_some() && !is_short {
             let what = "an operation on one element has to fit into a short message";
@@ -195,20 +197,29 @@ impl Rank {
             Some(Path::Eager { copied }) => {
                 let leaves = state.requests.at(request).buffer;
                 let rail = state.next_rail_between(destination, leaves, Buffer::Host)?;
+                let here = size.min(state.protocol.packet_limit);
                 if copied {
                     // What came from a device is in the library's buffer already.
                     if buffer == Buffer::Host {
-                        state.copy_in(&self.process, size);
+                        state.copy_in(&self.process, here);
                     }
                     state.requests.at(request).done = true;
                 }
-                let here = size.min(state.protocol.packet_limit);
                 let (whole, message) = (here == size, state.number());
-                let buffer = state.requests.at(request).buffer;
+                let (buffer_of_program, buffer) = (buffer, state.requests.at(request).buffer);
                 let zero_copy = (whole && !copied).then_some(request);
                 let body = says.unwrap_or(Body::Eager { tag, size, here, message });
                 state.say_out_of(destination, rail, body, zero_copy, buffer)?;
-                state.say_rest(destination, request, (here, size), !copied, |size| Body::Part { message, size })?;
+                let (mut at, part) = (here, |size| Body::Part { message, size });
+                while copied && buffer_of_program == Buffer::Host && at < size {
+                    // Each packet leaves while the next is copied.
+                    state.flush_one(&self.process, destination)?;
+                    let next = state.protocol.packet().min(size - at);
+                    state.copy_in(&self.process, next);
+                    state.say_rest(destination, request, (at, at + next), false, part)?;
+                    at += next;
+                }
+                state.say_rest(destination, request, (at, size), !copied, part)?;
             }
             Some(Path::Rendezvous) => state.announce(&self.process, destination, tag, size, request)?,
             None => state.announce_staged(&self.process, destination, tag, size, request)?,
@@ -305,12 +316,7 @@ impl Rank {
     /// # Errors
     /// As [`isend_from`](Self::isend_from) and [`wait`](Self::wait).
     pub async fn send_from(&self, buffer: Buffer, destination: u32, tag: u32, size: u32) -> Result<(), ProgramError> {
-        let request = match self.onload_to(destination) {
-            Some(onload) => {
-                Request(Carried::Psm2(onload.send(&self.process, &self.world.0.protocol, (destination, tag), (size, buffer), true)?))
-            }
-            None => self.isend_from(buffer, destination, tag, size)?,
-        };
+        let request = self.isend_saying(buffer, (destination, tag, size), None, true)?;
         self.wait(request).await
     }
     /// `MPI_Recv`.

@@ -46,11 +46,11 @@ impl State {
         (progress.peer, progress.size) = (peer, size);
         let buffer = progress.buffer;
         let lands = self.protocol.gpu.is_none_or(|gpu| gpu.lands(size, buffer, self.is_near(0)));
-        if self.protocol.rendezvous != Rendezvous::Send && (arrival.from == Source::Staged || !lands) {
+        if !self.protocol.sends(size) && (arrival.from == Source::Staged || !lands) {
             return self.accept_staged(arrival, sender, request);
         }
         self.register(process, buffer, size);
-        match self.protocol.rendezvous {
+        match self.protocol.rendezvous_of(size) {
             Rendezvous::Read => {
                 let there = if arrival.from == Source::Host { Buffer::Host } else { Buffer::Device };
                 let pieces = self.pieces(peer, size, buffer, there)?;
@@ -72,7 +72,7 @@ impl State {
     /// Grants the next bytes of a long message.
     fn grant(&mut self, peer: u32, sender: RequestId, receiver: RequestId) -> Result<(), ProgramError> {
         let left = self.requests.at(receiver).left;
-        let sends = self.protocol.rendezvous == Rendezvous::Send;
+        let sends = self.protocol.sends(self.requests.at(receiver).size);
         let size = if sends { left.min(u64::from(self.protocol.grant)) } else { left } as u32;
         if u64::from(size) < left {
             self.grants.insert(receiver, Grant { sender, open: size });
@@ -87,7 +87,7 @@ impl State {
     /// The sender may go ahead with the next `size` bytes.
     pub fn go_ahead(&mut self, sender: RequestId, receiver: RequestId, size: u32, device: bool) -> Result<(), ProgramError> {
         let progress = *self.requests.at(sender);
-        if self.protocol.rendezvous == Rendezvous::Send {
+        if self.protocol.sends(progress.size) {
             // Where the payload is copied it leaves the user's buffer at once; the copies are charged when they are posted.
             let copied = self.protocol.copies_data();
             let (from, to) = (progress.left as u32, (progress.left as u32).saturating_add(size).min(progress.size));

@@ -174,8 +174,12 @@ impl Rank {
             for message in &receives {
                 requests.push(self.irecv_into(buffer, Some(message.peer), Some(TAG), length(message.piece.bytes)?)?);
             }
+            // An exchange is a receive that is posted and a send that is waited for, in libraries to which that is another send
+            // (ompi_coll_base_sendrecv).
+            let waits = sends.len() == 1 && receives.len() == 1 && self.world.0.protocol.tells_waiting();
             for message in &sends {
-                requests.push(self.isend_from(buffer, message.peer, TAG, length(message.piece.bytes)?)?);
+                let send = (message.peer, TAG, length(message.piece.bytes)?);
+                requests.push(self.isend_saying(buffer, send, None, waits)?);
             }
             let asked = joint.map(|joint| self.ask_network(&joint)).transpose()?;
             self.write_slots(&written)?;

@@ -48,7 +48,7 @@ impl Rank {
             *next - 1
         };
         let answer = self.irecv_into(Buffer::Host, Some(target), Some(answer_tag(number)), asked.answer(size))?;
-        let sent = self.isend_saying(Buffer::Host, (target, tag, size), says)?;
+        let sent = self.isend_saying(Buffer::Host, (target, tag, size), says, false)?;
         self.open.borrow_mut().push(sent);
         Ok((answer, number))
     }
@@ -79,7 +79,7 @@ impl Rank {
                 }
                 Question::Lock => None,
             };
-            let answer = self.isend_saying(Buffer::Host, (origin, tag, length), says)?;
+            let answer = self.isend_saying(Buffer::Host, (origin, tag, length), says, false)?;
             self.open.borrow_mut().push(answer);
         }
         Ok(())

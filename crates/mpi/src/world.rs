@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use fabriscope_catalog::{Accumulate, EagerChannel, Interface, Mpi, SingleElement};
+use fabriscope_catalog::{Accumulate, EagerChannel, GpuProtocol, Interface, Mpi, Rdma, SingleElement};
 use fabriscope_node::{Process, Ties};
 use fabriscope_platform::{Binding, Target, path_mtu};
 use fabriscope_psm2 as psm2;
@@ -70,6 +70,15 @@ impl World {
     pub fn new(mpi: &Mpi, target: &Target, ranks: u32) -> World {
         World::with(mpi, target, ranks, (None, false))
     }
+    /// The same of a job that has no buffers on GPUs: a library that knows of these on request alone does not look where pointers point.
+    #[must_use]
+    pub fn of_hosts(mpi: &Mpi, target: &Target, ranks: u32) -> World {
+        let unasked = mpi.gpu.as_ref().filter(|gpu| gpu.on_request).map(|gpu| GpuProtocol { aware: false, ..gpu.clone() });
+        match unasked {
+            Some(gpu) => World::new(&Mpi { gpu: Some(gpu), ..mpi.clone() }, target, ranks),
+            None => World::new(mpi, target, ranks),
+        }
+    }
     /// The same, and the memories of the ranks hold what is written: what one-sided operations bring and fetch can be looked at.
     #[must_use]
     pub fn with_contents(mpi: &Mpi, target: &Target, ranks: u32) -> World {
@@ -83,6 +92,9 @@ impl World {
     fn with(mpi: &Mpi, target: &Target, ranks: u32, (call, keeps): (Option<Span>, bool)) -> World {
         let mtu = path_mtu(target.mtu);
         let mut protocol = Protocol { unordered: target.interface == Interface::Efa, ..Protocol::from(mpi) };
+        if target.rdma == Rdma::None {
+            protocol.read_from = u32::MAX;
+        }
         protocol.call_overhead = call.unwrap_or(protocol.call_overhead);
         if ranks > RING_RANKS && protocol.eager_channel == EagerChannel::RdmaWrite {
             protocol.eager_channel = EagerChannel::Send;

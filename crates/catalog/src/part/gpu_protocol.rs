@@ -102,6 +102,10 @@ pub struct Registration {
 pub struct GpuProtocol {
     /// Programs may give pointers to the memory of a GPU; otherwise they copy to and from host memory themselves.
     pub aware: bool,
+    /// It knows of GPUs where a job asks for it (`MPICH_GPU_SUPPORT_ENABLED`, `MV2_USE_CUDA`), as jobs with buffers there do; other jobs pay
+    /// nothing for it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub on_request: bool,
     /// Core time of each side of a message on a GPU, beside the calls of the driver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overhead: Option<Sourced<Span>>,

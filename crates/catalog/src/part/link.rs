@@ -53,8 +53,8 @@ impl Part for LinkSpeed {
         &self.title
     }
     fn check(&self) -> Result<(), Problem> {
-        if !matches!(self.lanes, 1 | 2 | 4 | 8 | 12) {
-            return Err(Problem::at(&["lanes"], format!("a link has no {} lanes", self.lanes), "use 1, 2, 4, 8 or 12"));
+        if !matches!(self.lanes, 1 | 2 | 3 | 4 | 8 | 12) {
+            return Err(Problem::at(&["lanes"], format!("a link has no {} lanes", self.lanes), "use 1, 2, 3, 4, 8 or 12"));
         }
         let Some(line) = self.lane_rate.as_bps().checked_mul(u64::from(self.lanes)) else {
             return Err(Problem::at(&["lane_rate", "value"], "the lanes together are faster than a rate can be", "lower `lane_rate`"));

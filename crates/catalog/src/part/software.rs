@@ -122,6 +122,10 @@ pub struct Mpi {
     pub send_overhead: Sourced<Span>,
     /// Core time of a receive above the verbs: matching and completing a message.
     pub recv_overhead: Sourced<Span>,
+    /// Core time of each entry that a search of the queue of posted receives, or of unexpected messages, passes; nothing where a table
+    /// by tag or the adapter finds them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub match_step: Option<Sourced<Span>>,
     /// Core time of one turn of the progress loop, hit or miss, beside the poll.
     pub progress_overhead: Sourced<Span>,
     /// Bytes in front of the payload of an eager message.
@@ -143,6 +147,12 @@ pub struct Mpi {
     pub eager_copy_limit: Sourced<Bytes>,
     /// Largest eager message; above comes the rendezvous.
     pub eager_limit: Sourced<Bytes>,
+    /// The same of a send that the program waits for (`MPI_Send`), where the library would rather copy than meet the receiver.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocking_eager_limit: Option<Sourced<Bytes>>,
+    /// Largest message of such a send that the sender copies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocking_copy_limit: Option<Sourced<Bytes>>,
     /// Largest payload of one send, where the library cuts messages into packets; the adapter does where it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packet_limit: Option<Sourced<Bytes>>,
@@ -151,6 +161,9 @@ pub struct Mpi {
     /// Packets that one grant of a rendezvous by send covers; the next follows when they are here. All where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grant: Option<Sourced<u32>>,
+    /// Messages of this size and longer are read by the receiver even so, where the adapter can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_from: Option<Sourced<Bytes>>,
     /// Size of a control message (RTS, CTS, FIN) with its header.
     pub control_bytes: Sourced<Bytes>,
     /// Core time of each side per rendezvous, above its control messages: registration look-up, state.

@@ -12,7 +12,7 @@ use fabriscope_machine::{Access, Machine, PathClass, Purpose, VertexId};
 use fabriscope_mpi::{Between, Buffer, CopyMethod, Decision, RankLocation};
 use fabriscope_platform::{Binding, Target, device};
 use fabriscope_tools::perftest::Verb;
-use fabriscope_tools::{Operation, Tool, omb, perftest};
+use fabriscope_tools::{Measures, Operation, Tool, omb, perftest};
 use fabriscope_units::Bytes;
 
 pub use leg::Leg;
@@ -90,7 +90,8 @@ impl Inside {
         let (sender, receiver) = (settings.buffers.of(true), settings.buffers.of(false));
         let size = Bytes(asked.size).saturating_u32();
         let mapped = node.gpu.as_ref().is_some_and(|gpu| gpu.mapped.is_some());
-        let message = Between { size, sender: (&homes[0], sender), receiver: (&homes[1], receiver), local, mapped };
+        let waits = benchmark.traits().measures == Measures::Latency;
+        let message = Between { size, sender: (&homes[0], sender), receiver: (&homes[1], receiver), local, waits, mapped };
         let decision = Decision::of(mpi, &message);
         let gpu = mpi.gpu.as_ref().filter(|gpu| gpu.aware);
         let cut = !local && mpi.psm2.is_none() && mpi.rails == RailPolicy::Stripe && asked.size > mpi.stripe_limit.as_u64();

@@ -60,7 +60,7 @@ fn each_job_pays_for_its_own_library() {
 fn what_a_library_does_not_do_is_refused() {
     let table = [
         (NODES, vec![("a", "0, 1", "1 KiB", "software = \"openmpi-ucy\"")], "openmpi-ucy", "openmpi-ucx"),
-        (NODES, vec![("a", "0, 1", "64 KiB", OPEN_MPI)], "longer than the 8 KiB that `openmpi-ucx` sends at once", "shorter"),
+        (NODES, vec![("a", "0, 1", "64 KiB", OPEN_MPI)], "longer than the 8246 B that `openmpi-ucx` sends at once", "shorter"),
         (NODES, vec![("a", "0, 1", "1 KiB", "software = \"nccl\"")], "does not say what connections take", "mpi.connections"),
         (NODES, vec![("a", "0, 1", "1 KiB", "software = \"openmpi-psm2\"")], "which is driven through", "over verbs"),
         (

@@ -4,6 +4,7 @@ use fabriscope_node::{Process, ProgramError};
 use fabriscope_units::Span;
 
 use super::{Notes, Probe, Probing, Sample};
+use crate::buffer::Buffer;
 use crate::rank::Rank;
 use crate::world::World;
 
@@ -211,7 +212,9 @@ async fn one(rank: &Rank, probing: &Probing, at: usize, (from, to, size): (u32, 
             rank.work(long).await;
         }
         let call = rank.now();
-        let request = rank.isend(to, TAG, size)?;
+        // Most rounds are exchanges, whose sends are waited for.
+        let waits = rank.world.0.protocol.tells_waiting();
+        let request = rank.isend_saying(Buffer::Host, (to, TAG, size), None, waits)?;
         let back = rank.now();
         if receiver == Receiver::MeetsBusySender {
             rank.work(long).await;

@@ -22,6 +22,8 @@ pub struct Protocol {
     pub call_overhead: Span,
     /// Core time of matching and completing a receive.
     pub recv_overhead: Span,
+    /// Core time of each entry that a search for a message or its receive passes.
+    pub match_step: Span,
     /// Core time of one turn of the progress loop.
     pub progress_overhead: Span,
     /// Core time of each side per rendezvous.
@@ -46,10 +48,16 @@ pub struct Protocol {
     pub eager_copy_limit: u32,
     /// Largest eager payload.
     pub eager_limit: u32,
+    /// Largest eager payload of a send that the program waits for.
+    pub blocking_eager_limit: u32,
+    /// Largest payload of such a send that the sender copies.
+    pub blocking_copy_limit: u32,
     /// Largest payload of one send.
     pub packet_limit: u32,
-    /// How long messages travel.
+    /// How long messages travel; see [`Protocol::rendezvous_of`].
     pub rendezvous: Rendezvous,
+    /// The shortest that the receiver reads in any case.
+    pub read_from: u32,
     /// Bytes that one grant of a rendezvous by send covers.
     pub grant: u32,
     /// Messages may overtake each other on their way: they carry numbers, and the receiver puts them in order.
@@ -101,9 +109,23 @@ impl Protocol {
     pub(crate) fn on(self, process: &Process) -> Protocol {
         Protocol { gpu: self.gpu.map(|gpu| gpu.on(process)), ..self }
     }
-    /// The path of a message of `size` bytes.
-    pub(crate) fn path(&self, size: u32) -> Path {
-        if size <= self.eager_limit { Path::Eager { copied: size <= self.eager_copy_limit } } else { Path::Rendezvous }
+    /// The path of a message of `size` bytes; `waits`: the program waits for this send and does nothing else.
+    pub(crate) fn path(&self, size: u32, waits: bool) -> Path {
+        let (eager, copied) =
+            if waits { (self.blocking_eager_limit, self.blocking_copy_limit) } else { (self.eager_limit, self.eager_copy_limit) };
+        if size <= eager { Path::Eager { copied: size <= copied } } else { Path::Rendezvous }
+    }
+    /// How the bytes of a long message of `size` bytes travel.
+    pub(crate) fn rendezvous_of(&self, size: u32) -> Rendezvous {
+        if size >= self.read_from { Rendezvous::Read } else { self.rendezvous }
+    }
+    /// Whether a long message of `size` bytes is moved by sends, between buffers of the library.
+    pub(crate) fn sends(&self, size: u32) -> bool {
+        self.rendezvous_of(size) == Rendezvous::Send
+    }
+    /// Whether a send that is waited for goes by other limits than one that is not.
+    pub(crate) fn tells_waiting(&self) -> bool {
+        (self.blocking_eager_limit, self.blocking_copy_limit) != (self.eager_limit, self.eager_copy_limit)
     }
     /// Whether a message with `payload` bytes behind its header takes the ring.
     pub(crate) fn takes_ring(&self, payload: u32) -> bool {
@@ -127,7 +149,7 @@ impl Protocol {
     }
     /// Bytes of one posted receive.
     pub(crate) fn receive_buffer(&self) -> u32 {
-        self.header.saturating_add(self.eager_limit.min(self.packet_limit)).max(self.control)
+        self.header.saturating_add(self.blocking_eager_limit.min(self.packet_limit)).max(self.control)
     }
     /// The pieces of a long message; `turn` counts messages, for policies that take rails in turn.
     pub(crate) fn pieces(&self, size: u32, rails: usize, turn: u64) -> Vec<Piece> {
@@ -154,6 +176,7 @@ impl From<&Mpi> for Protocol {
             send_overhead: *part.send_overhead,
             call_overhead: *part.send_overhead,
             recv_overhead: *part.recv_overhead,
+            match_step: part.match_step.as_ref().map_or(Span::ZERO, |step| **step),
             progress_overhead: *part.progress_overhead,
             rendezvous_overhead: *part.rendezvous_overhead,
             registration: part.registration.as_ref().map(|each| Registration { call: *each.call, page: *each.page, gpu_page: Span::ZERO }),
@@ -166,8 +189,11 @@ impl From<&Mpi> for Protocol {
             fast_path_limit: bytes(*part.fast_path_limit),
             eager_copy_limit: bytes(*part.eager_copy_limit),
             eager_limit: bytes(*part.eager_limit),
+            blocking_eager_limit: bytes(*part.eager_limit).max(part.blocking_eager_limit.as_ref().map_or(0, |limit| bytes(**limit))),
+            blocking_copy_limit: bytes(*part.eager_copy_limit).max(part.blocking_copy_limit.as_ref().map_or(0, |limit| bytes(**limit))),
             packet_limit: part.packet_limit.as_ref().map_or(u32::MAX, |limit| bytes(**limit)).max(1),
             rendezvous: part.rendezvous,
+            read_from: part.read_from.as_ref().map_or(u32::MAX, |from| bytes(**from)),
             grant: part.grant.as_ref().map_or(u32::MAX, |packets| {
                 let packet = part.packet_limit.as_ref().map_or(u32::MAX, |limit| bytes(**limit)).min(bytes(*part.eager_limit));
                 packets.saturating_mul(packet.max(1)).max(1)
@@ -200,6 +226,7 @@ pub(crate) mod tests {
             send_overhead: Span::from_ns(100),
             call_overhead: Span::from_ns(100),
             recv_overhead: Span::from_ns(80),
+            match_step: Span::ZERO,
             progress_overhead: Span::from_ns(20),
             rendezvous_overhead: Span::from_ns(300),
             registration: None,
@@ -212,8 +239,11 @@ pub(crate) mod tests {
             fast_path_limit: 4096,
             eager_copy_limit: 8192,
             eager_limit: 16_384,
+            blocking_eager_limit: 65_536,
+            blocking_copy_limit: 8192,
             packet_limit: u32::MAX,
             rendezvous: Rendezvous::Read,
+            read_from: u32::MAX,
             grant: u32::MAX,
             unordered: false,
             inline_limit: 128,
@@ -232,11 +262,19 @@ pub(crate) mod tests {
     #[test]
     fn limits_are_inclusive() {
         let protocol = example();
-        assert_eq!(protocol.path(8192), Path::Eager { copied: true });
-        assert_eq!(protocol.path(8193), Path::Eager { copied: false });
-        assert_eq!(protocol.path(16_385), Path::Rendezvous);
+        assert_eq!(protocol.path(8192, false), Path::Eager { copied: true });
+        assert_eq!(protocol.path(8193, false), Path::Eager { copied: false });
+        assert_eq!(protocol.path(16_385, false), Path::Rendezvous);
+        assert_eq!(protocol.path(16_385, true), Path::Eager { copied: false }, "a program that waits would rather not meet");
         assert!(protocol.takes_ring(4096) && !protocol.takes_ring(4097));
         assert_eq!(protocol.slot(), 4160);
+    }
+
+    #[test]
+    fn long_enough_messages_are_read() {
+        let protocol = Protocol { rendezvous: Rendezvous::Send, read_from: 1 << 20, ..example() };
+        assert!(protocol.sends((1 << 20) - 1) && !protocol.sends(1 << 20));
+        assert_eq!(protocol.rendezvous_of(1 << 20), Rendezvous::Read);
     }
 
     #[test]

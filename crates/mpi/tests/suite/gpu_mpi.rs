@@ -89,6 +89,7 @@ fn with_gpus(nics: u32, change: impl FnOnce(&mut Mpi, &mut GpuProtocol)) -> Reso
     let bytes = |value| assumed(&mpi.header, Bytes(value));
     let mut gpu = GpuProtocol {
         aware: true,
+        on_request: false,
         overhead: None,
         mapping_overhead: None,
         load_limit: bytes(32),

@@ -200,13 +200,14 @@ fn shorter_messages_fit() {
 /// The largest message that a library sends before the receiver is asked.
 fn eager_limit(parts: &ResolvedCluster) -> u32 {
     let mpi = parts.sole().software.mpi.as_ref().unwrap();
-    mpi.psm2.as_ref().map_or(mpi.eager_limit.0, |psm2| psm2.eager_limit.0) as u32
+    let waited = mpi.blocking_eager_limit.as_ref().map_or(0, |limit| limit.0).max(mpi.eager_limit.0);
+    mpi.psm2.as_ref().map_or(waited, |psm2| psm2.eager_limit.0) as u32
 }
 
 #[test]
 fn eager_sends_end_without_a_receive_and_rendezvous_wait_for_it() {
-    // The receiver's core is away for 2 ms. A message at the limit is sent and forgotten: its bytes take less than 100 us on the slowest
-    // of these links (25 Gb/s: 64 KiB in 21 us). One byte more needs the receiver's answer.
+    // The receiver's core is away for 2 ms. A message at the limit is sent and forgotten: its bytes take less than 200 us on the slowest
+    // of these links (25 Gb/s: 256 KiB in 86 us). One byte more needs the receiver's answer.
     for cluster in CLUSTERS {
         let parts = machine::parts(cluster);
         let limit = eager_limit(&parts);
@@ -219,7 +220,7 @@ fn eager_sends_end_without_a_receive_and_rendezvous_wait_for_it() {
             let clocks = play(&parts, vec![sender, receiver]).unwrap();
             let taken = clocks[1].1 - clocks[0].1;
             assert_eq!(taken > Span::from_us(1900), waits, "{cluster}: {size} B with a limit of {limit} B take {taken}");
-            assert!(waits || taken < Span::from_us(100), "{cluster}: {size} B take {taken}");
+            assert!(waits || taken < Span::from_us(200), "{cluster}: {size} B take {taken}");
         }
     }
 }

@@ -54,7 +54,7 @@ impl Casts {
             Ok(Cast { asked: asked.clone(), multicast, unable, plan, ways, casting: Casting::numbered(number) })
         };
         let casts = (0u8..).zip(asked).map(cast).collect::<Result<Vec<Cast>, UsageError>>()?;
-        let (world, packing) = (World::new(mpi, target, target.layout.ranks()), Packing::from(mpi));
+        let (world, packing) = (buffers.world(mpi, target, target.layout.ranks()), Packing::from(mpi));
         Ok(Casts { casts, buffers, target: target.clone(), world, packing })
     }
 

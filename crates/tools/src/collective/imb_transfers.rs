@@ -123,7 +123,7 @@ pub(super) fn prepare(
     }
     let mpi = mpi_for(TOOL, target)?;
     let rows = Rows::default();
-    let world = World::new(mpi, target, ranks);
+    let world = World::of_hosts(mpi, target, ranks);
     let results: Results = Record::new(vec![Vec::new(); sizes.len()]);
     let ties = world.ties();
     let job = Arc::new(Job { transfer, line, sizes, iterations, ranks, per_node, world, rows: rows.clone() });

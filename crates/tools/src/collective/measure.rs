@@ -82,7 +82,7 @@ pub(super) fn programs(tool: &str, plan: Plan, target: &Target, report: Report) 
     let inline = mpi.inline_limit.saturating_u32().min(target.max_inline);
     let desk = offloaded.map(|settings| (settings, OffloadState::new(settings, target, inline)));
     let casting = Casting::default();
-    let (world, packing) = (World::new(mpi, target, ranks), Packing::from(mpi));
+    let (world, packing) = (plan.buffers.world(mpi, target, ranks), Packing::from(mpi));
     let (iterations, results) = (vec![OnceLock::new(); choices.len()], Record::new(vec![Vec::new(); choices.len()]));
     let rows = Rows::default();
     let told = rows.clone();

@@ -243,8 +243,7 @@ impl Plan {
 
     /// The algorithm for `size`: what was asked for, else what the library takes.
     pub fn choose(&self, tool: &str, size: u32, mpi: &Mpi, target: &Target) -> Result<Algorithm, UsageError> {
-        let in_hosts = self.buffers.sender == Buffer::Host && self.buffers.receiver == Buffer::Host;
-        let data = if in_hosts { Data::OnHosts } else { Data::OnGpus };
+        let data = if self.buffers.on_hosts() { Data::OnHosts } else { Data::OnGpus };
         algorithm(tool, self.algorithm.as_deref(), &self.call(size, target), data, mpi)
     }
 }

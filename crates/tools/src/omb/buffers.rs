@@ -3,7 +3,8 @@
 //! Source: OMB 7.4: `-d cuda|rocm|openacc|managed`, two operands of H, D, M or MH, MD; lines of the head.
 //! Modelled: one kind of buffer for each half of the ranks, windows and acknowledgements in it alike.
 
-use fabriscope_mpi::Buffer;
+use fabriscope_catalog::Mpi;
+use fabriscope_mpi::{Buffer, World};
 use fabriscope_node::Toucher;
 use fabriscope_platform::Target;
 use fabriscope_tool::UsageError;
@@ -62,6 +63,14 @@ impl Buffers {
         let aware = target.mpi.as_ref().is_some_and(|mpi| mpi.gpu.as_ref().is_some_and(|gpu| gpu.aware));
         let accelerator = accelerator.or((!host).then_some(unnamed));
         Ok(Buffers { sender, receiver, touched: [sent, received], accelerator, staged: !host && !aware })
+    }
+    /// Whether all of them are in host memory.
+    pub(crate) fn on_hosts(self) -> bool {
+        [self.sender, self.receiver] == [Buffer::Host; 2]
+    }
+    /// The world of a job with such buffers.
+    pub(crate) fn world(self, mpi: &Mpi, target: &Target, ranks: u32) -> World {
+        if self.on_hosts() { World::of_hosts(mpi, target, ranks) } else { World::new(mpi, target, ranks) }
     }
     /// The buffers of one half of the ranks.
     #[must_use]

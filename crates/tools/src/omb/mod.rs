@@ -47,7 +47,7 @@ type Results = Record<Vec<Vec<Vec<Span>>>>;
 pub fn prepare(benchmark: &'static Benchmark, args: &[String], target: &Target) -> Result<Prepared, UsageError> {
     let settings = Arc::new(Settings::parse(benchmark, args, target)?);
     let mpi = mpi_for(benchmark.name, target)?;
-    let world = World::new(mpi, target, 2 * settings.pairs);
+    let world = settings.buffers.world(mpi, target, 2 * settings.pairs);
     let inline = mpi.inline_limit.saturating_u32().min(target.max_inline);
     let desk = settings.offload.map(|offload| OffloadState::new(offload, target, inline));
     let results: Results = Record::new(vec![Vec::new(); settings.sizes.len()]);

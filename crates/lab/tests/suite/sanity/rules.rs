@@ -31,10 +31,10 @@ pub fn examine(curves: &Curves) -> Vec<Violation> {
         let is_time = name.contains("lat");
         let most = curves.line * if name.contains("bibw") { 2.0 } else { 1.0 };
         for ((before, earlier), (size, value)) in curve.iter().zip(curve.iter().skip(1)) {
-            if is_time && *value < earlier * (1.0 - NEAR) {
+            let switch = curves.switches.iter().any(|limit| (*before..*size).contains(limit));
+            if is_time && *value < earlier * (1.0 - if switch { SWITCH } else { NEAR }) {
                 broken(name, "sooner-when-longer", *size, format!("{before} B take {earlier:.3} us, {size} B {value:.3} us"));
             }
-            let switch = curves.switches.iter().any(|limit| (*before..*size).contains(limit));
             if !is_time && *value < earlier * (1.0 - if switch { SWITCH } else { DIP }) {
                 broken(
                     name,
@@ -106,6 +106,9 @@ fn every_rule_can_be_broken() {
     // 1 GB/s are 1 KiB in 1.024 us.
     assert_eq!(names(&[("osu_latency", curve(&[(8, 1.0), (16, 1.0), (1024, 2.0)]))]), Vec::<String>::new());
     assert_eq!(names(&[("osu_latency", curve(&[(8, 1.0), (16, 0.9)]))]), ["c osu_latency sooner-when-longer 16"]);
+    // A limit at 100 B: the library may copy too long.
+    assert_eq!(names(&[("osu_latency", curve(&[(64, 1.0), (128, 0.8)]))]), Vec::<String>::new());
+    assert_eq!(names(&[("osu_latency", curve(&[(64, 1.0), (128, 0.6)]))]), ["c osu_latency sooner-when-longer 128"]);
     assert_eq!(names(&[("osu_latency", curve(&[(1024, 1.0)]))]), ["c osu_latency sooner-than-the-line 1024"]);
     assert_eq!(names(&[("osu_bw", curve(&[(8, 1e6), (16, 0.9e6)]))]), ["c osu_bw less-when-longer 16"]);
     // A limit at 100 B: from 64 B to 128 B the library may lose more, but not half.
