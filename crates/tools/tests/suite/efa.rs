@@ -1,7 +1,7 @@
 //! EFA: messages of a library and perftest over SRD, whose packets overtake each other.
 
 use crate::machine;
-use fabriscope_catalog::ResolvedCluster;
+use fabriscope_catalog::{Catalog, ResolvedCluster};
 use fabriscope_mpi::{Rank, World};
 use fabriscope_node::{Main, ProgramError};
 use machine::{column, execute, parts, run_on, target};
@@ -52,4 +52,23 @@ fn reliability_costs_a_ping_pong_little() {
     let (srd, ud) = (latency("SRD"), latency("UD"));
     // Published: 9 % (`srd_latency` of the adapter).
     assert!((1.07..1.11).contains(&(srd / ud)), "{srd} and {ud} us");
+}
+
+/// From 1 MiB on Open MPI 5 has the receiver read where the adapter can: the third generation does, and ends near the 12.5 GB/s of its link; the first
+/// has no reads, and goes on by sends.
+#[test]
+fn long_messages_are_read_where_the_adapter_reads() {
+    let bandwidth = |parts: &ResolvedCluster, size: &str| {
+        let (output, _) = run_on(parts, &format!("osu_bw -m {size}:{size} -i 2 -x 1"));
+        column(&output, "bandwidth")[0].1
+    };
+    let p5 = parts("aws-p5");
+    let (sent, read) = (bandwidth(&p5, "512K"), bandwidth(&p5, "1M"));
+    assert!(sent < 9_000.0 && (11_500.0..12_500.0).contains(&read), "{sent} and {read} MB/s");
+    let of = |software: &str| {
+        let mut parts = parts("aws-c5n-efa");
+        parts.sole_mut().software = Catalog::embedded().unwrap().software(software).unwrap().clone();
+        bandwidth(&parts, "1M")
+    };
+    assert_eq!(of("openmpi-5-efa"), of("openmpi-efa"));
 }

@@ -4,7 +4,7 @@ use crate::machine;
 
 use fabriscope_catalog::{Catalog, EagerChannel, Interface, Mpi, Noise, RailPolicy, Rendezvous, ResolvedCluster, TagMatching};
 use fabriscope_mpi::{Rank, World};
-use fabriscope_node::{Main, ProgramError, Record};
+use fabriscope_node::{Main, Process, ProgramError, Record};
 use fabriscope_platform::{Layout, Target};
 use fabriscope_tools::Tool;
 use fabriscope_units::{Bytes, Remedy, Span};
@@ -78,6 +78,66 @@ fn every_rendezvous_moves_long_messages() {
     let [read, write, send] = [Rendezvous::Read, Rendezvous::Write, Rendezvous::Send].map(bandwidth);
     assert!((write / read - 1.0).abs() < 0.1, "{write} and {read}");
     assert!(send < 0.9 * read, "two copies cost: {send} and {read}");
+}
+
+/// UCX copies and sends at once what a program waits for, up to 256 KiB, and meets the receiver for the same message of a window: a latency grows by a
+/// copy of the receiver where a bandwidth has changed its protocol.
+#[test]
+fn a_send_that_is_waited_for_goes_by_other_limits() {
+    let parts = parts("betzy-hdr");
+    let without = with_mpi(parts.clone(), |mpi| (mpi.blocking_eager_limit, mpi.blocking_copy_limit) = (None, None));
+    let both = |line: &str, metric: &str| [&parts, &without].map(|parts| column(&run_on(parts, line).0, metric)[0].1);
+    // 128 KiB at 100 Gb/s take 10.7 us; a copy of all of it behind, packet by packet, hides but for the slower of the two.
+    let [eager, met] = both("osu_latency -m 128K:128K -i 4 -x 1", "latency");
+    assert!(eager > 1.1 * met, "{eager} and {met} us");
+    let [eager, met] = both("osu_latency -m 20000:20000 -i 4 -x 1", "latency");
+    assert!(eager < met, "{eager} and {met} us");
+    let [one, other] = both("osu_bw -m 128K:128K -i 4 -x 1", "bandwidth");
+    assert_eq!(one, other);
+}
+
+/// Cray MPICH looks where a pointer points in jobs with buffers on GPUs alone: between hosts of Frontier a message takes its core what it does between
+/// nodes without GPUs.
+#[test]
+fn jobs_without_buffers_on_gpus_pay_nothing_for_them() {
+    let rate =
+        |cluster: &str, buffers: &str| column(&run_on(&parts(cluster), &format!("osu_bw -m 8:8 -i 10 -x 2 {buffers}")).0, "bandwidth")[0].1;
+    let (frontier, lumi) = (rate("frontier", "H H"), rate("lumi-c", "H H"));
+    assert!((frontier / lumi - 1.0).abs() < 0.02, "{frontier} and {lumi} MB/s");
+    assert!(rate("frontier", "D H") < 0.6 * frontier);
+}
+
+/// 32 receives in the opposite order of their messages, all of which are there when the receiver looks: how long it takes to find them.
+async fn reversed(process: Process, world: World, took: Record<Span>) -> Result<(), ProgramError> {
+    let rank = Rank::init_all(process, world).await?;
+    if rank.rank() == 0 {
+        let requests = (0..32).map(|tag| rank.isend(1, tag, 8)).collect::<Result<_, _>>()?;
+        return rank.wait_all(requests).await;
+    }
+    let requests = (0..32).rev().map(|tag| rank.irecv(Some(0), Some(tag), 8)).collect::<Result<_, _>>()?;
+    rank.work(Span::from_us(1000)).await;
+    let begun = rank.now();
+    rank.wait_all(requests).await?;
+    *took.lock() = rank.now().since(begun);
+    Ok(())
+}
+
+/// Each search passes the receives that were posted before.
+#[test]
+fn entries_of_a_queue_cost_what_a_search_passes() {
+    let took = |step: Span| {
+        let parts = with_mpi(ri2(2, 1), |mpi| mpi.match_step.as_mut().unwrap().value = step);
+        let (world, span) = (World::new(parts.sole().software.mpi.as_ref().unwrap(), &target(&parts), 2), Record::new(Span::ZERO));
+        let main = || -> Main {
+            let (world, span) = (world.clone(), span.clone());
+            Box::new(move |process| Box::pin(reversed(process, world, span)))
+        };
+        execute(&parts, vec![main(), main()]).unwrap();
+        *span.lock()
+    };
+    // 31 + 30 + … entries of 5 ns.
+    let added = took(Span::from_ns(5)).as_ns_f64() - took(Span::ZERO).as_ns_f64();
+    assert!((added - 2480.0).abs() < 100.0, "{added} ns");
 }
 
 #[test]
