@@ -111,7 +111,7 @@ fn every_result_is_json_and_csv_and_goes_to_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let lab = folder.path().join("lab.toml");
     std::fs::write(&lab, LAB).unwrap();
-    for (command, words) in CALLS.iter().chain(OTHERS) {
+    for (number, (command, words)) in CALLS.iter().chain(OTHERS).enumerate() {
         let words = words.iter().map(|word| if *word == "lab.toml" { lab.to_str().unwrap() } else { word });
         let call: Vec<&str> = std::iter::once(*command).chain(words).collect();
         let with = |more: &[&'static str]| -> String { printed(&[&call, more].concat()) };
@@ -119,7 +119,8 @@ fn every_result_is_json_and_csv_and_goes_to_a_file() {
         let value: serde_json::Value = serde_json::from_str(&json).unwrap_or_else(|error| panic!("{call:?}: {error}"));
         assert!(value.is_object() || value.is_array(), "{call:?}");
         parse_csv(&with(&["--csv"]), &call);
-        if call.contains(&"-") {
+        // What is written does not depend on the words: one call of a command is enough.
+        if number >= CALLS.len() || call.contains(&"-") {
             continue;
         }
         let file = folder.path().join(format!("{command}.json"));

@@ -54,7 +54,7 @@ pub struct Protocol {
     pub blocking_copy_limit: u32,
     /// Largest payload of one send.
     pub packet_limit: u32,
-    /// How long messages travel; see [`Protocol::rendezvous_of`].
+    /// How the bytes of long messages travel that are shorter than `read_from`.
     pub rendezvous: Rendezvous,
     /// The shortest that the receiver reads in any case.
     pub read_from: u32,
