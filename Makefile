@@ -49,8 +49,9 @@ docs:
 
 # What the tests run: the program as they build it, with overflows and assertions looked at, half as fast as the release. Its figures are the same.
 CHECKED = target/debug/fabriscope
+# Built for the whole workspace, as the unit tests are: for one package alone features differ, and all would be built again.
 checked:
-	@$(CARGO) build --quiet --package fabriscope-cli
+	@$(CARGO) test --workspace --no-run --quiet
 
 # Every published table is within its limits; tests/golden pins each predicted value, so the tables are run once, there.
 validate: checked
@@ -73,7 +74,7 @@ model-changes:
 	tests/golden/model_changes.sh
 
 fuzz:
-	FABRISCOPE_FUZZ_SECONDS=$(FUZZ_SECONDS) $(CARGO) test --quiet --package fabriscope-cli --test fuzz
+	FABRISCOPE_FUZZ_SECONDS=$(FUZZ_SECONDS) $(CARGO) test --workspace --quiet --test fuzz
 
 test-long:
 	PROPTEST_CASES=2560 $(MAKE) test FUZZ_SECONDS=600
