@@ -138,9 +138,7 @@ pub enum CatalogError {
     #[error("{}: `{folder}` is no kind of part", path.display())]
     #[diagnostic(
         code(catalog::unknown_folder),
-        help(
-            "the folders of parts are cables, clusters, congestion, cpus, decisions, gpus, interconnects, kernels, links, managers, nics, node-files, nodes, pcie, software, switches; flow-sizes beside them"
-        )
+        help("the folders of parts are {}; flow-sizes beside them", Kind::ALL.map(Kind::folder).join(", "))
     )]
     UnknownFolder {
         /// The folder.

@@ -3,6 +3,7 @@
 //! Only packets with the `TRACED` flag come here, so an ordinary run pays one test of a bit per hop.
 
 use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
 
 use fabriscope_engine::{MessageTrace, Stage, StageSpan};
 use fabriscope_units::Time;
@@ -66,8 +67,15 @@ impl Tracer {
         self.posted.entry((host, qp, wr_id)).or_default().push_back(log);
     }
     pub fn posted(&mut self, host: u32, qp: u32, wr_id: u64, last: bool) -> Option<Log> {
-        let waiting = self.posted.get_mut(&(host, qp, wr_id))?;
-        if last { waiting.pop_front() } else { waiting.front().cloned() }
+        let Entry::Occupied(mut waiting) = self.posted.entry((host, qp, wr_id)) else { return None };
+        if !last {
+            return waiting.get().front().cloned();
+        }
+        let log = waiting.get_mut().pop_front();
+        if waiting.get().is_empty() {
+            waiting.remove();
+        }
+        log
     }
     pub fn mark(&mut self, packet: &Packet, stage: Stage, until: Time, place: impl FnOnce() -> String) {
         if let Some(log) = self.packets.get_mut(&key(packet)) {

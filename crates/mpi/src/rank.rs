@@ -198,20 +198,18 @@ impl Rank {
                 let leaves = state.requests.at(request).buffer;
                 let rail = state.next_rail_between(destination, leaves, Buffer::Host)?;
                 let here = size.min(state.protocol.packet_limit);
-                if copied {
-                    // What came from a device is in the library's buffer already.
-                    if buffer == Buffer::Host {
-                        state.copy_in(&self.process, here);
-                    }
-                    state.requests.at(request).done = true;
+                // What came from a device is in the library's buffer already.
+                let copies = copied && buffer == Buffer::Host;
+                if copies {
+                    state.copy_in(&self.process, here);
                 }
+                state.requests.at(request).done = copied;
                 let (whole, message) = (here == size, state.number());
-                let (buffer_of_program, buffer) = (buffer, state.requests.at(request).buffer);
                 let zero_copy = (whole && !copied).then_some(request);
                 let body = says.unwrap_or(Body::Eager { tag, size, here, message });
-                state.say_out_of(destination, rail, body, zero_copy, buffer)?;
+                state.say_out_of(destination, rail, body, zero_copy, leaves)?;
                 let (mut at, part) = (here, |size| Body::Part { message, size });
-                while copied && buffer_of_program == Buffer::Host && at < size {
+                while copies && at < size {
                     // Each packet leaves while the next is copied.
                     state.flush_one(&self.process, destination)?;
                     let next = state.protocol.packet().min(size - at);
