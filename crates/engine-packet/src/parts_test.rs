@@ -149,7 +149,7 @@ fn scenario(case: &Case) -> Scenario {
 #[test]
 fn any_number_of_threads_gives_the_same_run() {
     let schedule = crowded();
-    for (case, threads) in CASES.iter().zip([2, 4].into_iter().cycle()) {
+    for case in &CASES {
         let cluster = fabric(case.cluster);
         let engine = Scenario { counting: Counting::Sums, ..scenario(case) };
         let run = |threads| settle(&engine, &cluster, &schedule, threads);
@@ -159,7 +159,9 @@ fn any_number_of_threads_gives_the_same_run() {
         if cluster.parts.flow_control == FlowControl::Lossless {
             assert_eq!((one.stats.drops, one.stats.bytes_delivered), (0, schedule.stats().bytes.0), "{}", case.name);
         }
-        assert_eq!(one, run(threads), "{}, {threads} threads", case.name);
+        for threads in [2, 4] {
+            assert_eq!(one, run(threads), "{}, {threads} threads", case.name);
+        }
     }
 }
 
