@@ -7,7 +7,7 @@ FABRISCOPE = $(CARGO) run --release --quiet --package fabriscope-cli --
 LONG_LABS = labs/dragonfly-max.toml labs/dragonfly-max-flow.toml
 LABS = $(filter-out $(LONG_LABS), $(sort $(wildcard labs/*.toml)))
 
-.PHONY: help demo test test-long bench bless build checked format format-check lint unit docs validate golden examples model-changes fuzz clean
+.PHONY: help demo test test-long bench bless build checked format format-check lint unit docs validate golden examples python python-stubs wheel model-changes fuzz clean
 .DEFAULT_GOAL := help
 
 help:
@@ -17,6 +17,7 @@ help:
 	@echo "make bless      write the pinned outputs of tests/golden and of the documents anew; each change needs a line under Model changes in CHANGELOG.md"
 	@echo "make bench      how fast the simulator is"
 	@echo "make build      the program, target/release/fabriscope"
+	@echo "make wheel      the Python package, target/wheels/fabriscope-*.whl"
 
 build:
 	@$(CARGO) build --release --quiet --package fabriscope-cli
@@ -26,7 +27,7 @@ demo:
 	@$(MAKE) --no-print-directory build
 	@$(FABRISCOPE) demo
 
-test: format-check lint unit docs validate golden examples model-changes fuzz
+test: format-check lint unit docs validate golden examples python model-changes fuzz
 	@echo "all checks passed"
 
 # Files of algorithms are named in tables (`family!`, `algorithms!`), where `cargo fmt` does not see them; rustfmt is given all.
@@ -66,6 +67,28 @@ golden: checked
 examples: checked
 	tests/examples.sh $(CHECKED)
 
+# The Python package around the module that the unit tests built.
+VENV = target/python
+$(VENV)/done: python/requirements-test.txt
+	@python3 -m venv $(VENV)
+	@$(VENV)/bin/pip install --quiet --disable-pip-version-check -r python/requirements-test.txt
+	@touch $@
+
+python: checked $(VENV)/done
+	@cp target/debug/deps/lib_fabriscope.so python/fabriscope/_fabriscope.abi3.so
+	PYTHONPATH=python $(VENV)/bin/python -m pytest
+
+# The stubs of the compiled module, from the module itself.
+python-stubs: $(VENV)/done
+	@$(VENV)/bin/pip install --quiet --disable-pip-version-check "maturin>=1.9,<2"
+	$(VENV)/bin/maturin generate-stubs --profile dev --quiet --out target/stubs
+	cp target/stubs/fabriscope/_fabriscope.pyi python/fabriscope/_fabriscope.pyi
+
+# What `pip install` takes: target/wheels/fabriscope-*.whl.
+wheel: $(VENV)/done
+	@$(VENV)/bin/pip install --quiet --disable-pip-version-check "maturin>=1.9,<2"
+	$(VENV)/bin/maturin build --release --quiet --out target/wheels
+
 bless: build
 	tests/golden/run.sh bless target/release/fabriscope
 	UPDATE_GOLDEN=1 $(CARGO) test --quiet --package fabriscope-cli --test suite documents::
@@ -82,6 +105,8 @@ test-long:
 	$(MAKE) build
 	GOLDEN_LONG=1 tests/golden/run.sh check target/release/fabriscope
 	THREADS_LONG=1 tests/threads.sh target/release/fabriscope
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check "dask[distributed]>=2024.1"
+	FABRISCOPE_LONG=1 PYTHONPATH=python $(VENV)/bin/python -m pytest
 	EXAMPLES_LONG=1 tests/examples.sh target/release/fabriscope
 	$(FABRISCOPE) validate --long csd3-opa-imb-alltoall athena-edr-imb-alltoall
 

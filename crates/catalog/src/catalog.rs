@@ -376,13 +376,19 @@ impl Catalog {
                 AnyPart::Cluster(cluster) => self.resolve(cluster, nodes),
                 _ => Err(CatalogError::UnknownPart { kind: Kind::Cluster, name, help: String::new() }),
             },
-            ClusterSource::File(path) => {
-                let (file, text) = (path.display().to_string(), file::read(&path)?);
-                let document = self.based(Kind::Cluster, Document::parse(&file, &text)?, &mut Vec::new())?;
-                let cluster = read_cluster(&document)?;
-                self.resolve_in(&cluster, nodes, Some(&document))
-            }
+            ClusterSource::File(path) => self.cluster_from_text(&path.display().to_string(), &file::read(&path)?, nodes),
         }
+    }
+
+    /// The cluster that the text of a TOML file describes, with `nodes` nodes instead of its own number if given; `file` is what messages
+    /// call it.
+    ///
+    /// # Errors
+    /// A fault in the text, parts that do not fit together, more nodes than it can have.
+    pub fn cluster_from_text(&self, file: &str, text: &str, nodes: Option<u32>) -> Result<ResolvedCluster, CatalogError> {
+        let document = self.based(Kind::Cluster, Document::parse(file, text)?, &mut Vec::new())?;
+        let cluster = read_cluster(&document)?;
+        self.resolve_in(&cluster, nodes, Some(&document))
     }
 
     /// The cluster with all its parts at hand, with `nodes` nodes instead of its own number if given.

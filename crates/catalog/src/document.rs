@@ -47,12 +47,22 @@ impl<'t> Document<'t> {
 
     /// The document with `base` under it: own keys win, tables are merged, numbers and choices replaced whole.
     #[must_use]
-    pub fn over(mut self, mut base: Document<'t>) -> Document<'t> {
+    pub fn over(self, base: Document<'t>) -> Document<'t> {
+        self.on(base, Choices::Replaced)
+    }
+
+    /// The document with `base` under it, of which single keys are set: keys of a choice as well, where the choice stays.
+    #[must_use]
+    pub fn set_in(self, base: Document<'t>) -> Document<'t> {
+        self.on(base, Choices::Entered)
+    }
+
+    fn on(mut self, mut base: Document<'t>, choices: Choices) -> Document<'t> {
         let end = base.texts.last().map_or(0, |text| text.start + text.text.len() + 1);
         for text in &mut self.texts {
             text.start += end;
         }
-        merge(&mut base.table, moved(self.table, end));
+        merge(&mut base.table, moved(self.table, end), choices);
         base.asked = base.texts.len() + self.asked;
         base.texts.append(&mut self.texts);
         base
@@ -208,16 +218,25 @@ fn shift(span: Range<usize>, by: usize) -> Range<usize> {
     span.start + by..span.end + by
 }
 
-fn merge<'t>(under: &mut DeTable<'t>, over: DeTable<'t>) {
+/// What becomes of a table that names a choice, such as `[topology.fat_tree]`, where another one lies over it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Choices {
+    /// The one above is the choice.
+    Replaced,
+    /// Keys of the one above take the place of its own.
+    Entered,
+}
+
+fn merge<'t>(under: &mut DeTable<'t>, over: DeTable<'t>, choices: Choices) {
     for (key, value) in over {
         let name = key.get_ref().as_ref();
-        let whole = CHOICES.contains(&name) || value.get_ref().get("value").is_some();
+        let whole = (CHOICES.contains(&name) && choices == Choices::Replaced) || value.get_ref().get("value").is_some();
         if !whole
             && value.get_ref().is_table()
             && let Some(DeValue::Table(old)) = under.get_mut(name).map(Spanned::get_mut)
         {
             if let DeValue::Table(new) = value.into_inner() {
-                merge(old, new);
+                merge(old, new, choices);
             }
             continue;
         }

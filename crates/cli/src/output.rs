@@ -32,6 +32,12 @@ pub struct OutputArgs {
 impl FormatArgs {
     /// Prints an outcome; for a file of that name, where there is one.
     pub fn write(self, outcome: &Outcome, file: Option<&Path>, output: &mut Output) -> Result<Verdict, Failure> {
+        if file.is_none()
+            && let Some(kept) = &mut output.kept
+        {
+            *kept = outcome.clone();
+            return Ok(outcome.verdict());
+        }
         let by_name = file.map(render::for_file);
         let renderer: &dyn Renderer = match by_name {
             // A picture and a file to go on from are asked for by their name alone.
@@ -63,6 +69,8 @@ pub struct Output {
     /// What has been written past it, and stands at the begin of what will be.
     written: String,
     file: Option<Unfinished>,
+    /// The outcome, where a program of its own reads it.
+    kept: Option<Outcome>,
 }
 
 /// A file under its temporary name; removed unless it is finished.
@@ -74,7 +82,19 @@ struct Unfinished {
 impl Output {
     /// Standard output.
     pub fn stdout() -> Output {
-        Output { writer: Box::new(BufWriter::new(io::stdout())), written: String::new(), file: None }
+        Output { writer: Box::new(BufWriter::new(io::stdout())), written: String::new(), file: None, kept: None }
+    }
+    /// Nowhere: the outcome is kept for [`Output::into_outcome`].
+    pub fn kept() -> Output {
+        Output { writer: Box::new(io::sink()), written: String::new(), file: None, kept: Some(Outcome::new()) }
+    }
+    /// Whether a program of its own reads the outcome.
+    pub fn is_kept(&self) -> bool {
+        self.kept.is_some()
+    }
+    /// The outcome that was kept.
+    pub fn into_outcome(mut self) -> Outcome {
+        self.kept.take().unwrap_or_default()
     }
     /// From here on, `path`: written under a temporary name beside it and renamed when all is done.
     pub fn redirect(&mut self, path: &Path) -> Result<(), Failure> {
@@ -91,6 +111,12 @@ impl Output {
     }
     /// Writes text.
     pub fn text(&mut self, text: &str) -> Result<(), Failure> {
+        if self.file.is_none()
+            && let Some(kept) = &mut self.kept
+        {
+            kept.text(text);
+            return Ok(());
+        }
         let text = text.strip_prefix(std::mem::take(&mut self.written).as_str()).unwrap_or(text);
         self.writer.write_all(text.as_bytes()).map_err(|cause| self.cannot(&cause))
     }
@@ -141,7 +167,7 @@ pub fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
 
 /// Writes a file by `write`, under a temporary name first.
 pub fn write_with(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
-    let mut output = Output { writer: Box::new(io::sink()), written: String::new(), file: None };
+    let mut output = Output { writer: Box::new(io::sink()), written: String::new(), file: None, kept: None };
     output.redirect(path)?;
     write(&mut output.writer).map_err(|cause| unwritable(path, &cause))?;
     output.finish()

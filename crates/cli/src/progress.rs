@@ -25,7 +25,8 @@ impl Progress {
     /// Starts to count, unseen.
     pub fn new(what: &'static str) -> Progress {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
-        let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {elapsed}").expect("the template is fixed");
+        let style =
+            ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {elapsed}, about {eta} left").expect("the template is fixed");
         bar.set_style(style);
         bar.set_message(what);
         Progress { bar, started: Instant::now(), shown: AtomicBool::new(false) }

@@ -87,8 +87,14 @@ impl Live {
             let how_far = if all == 0 { "before the first size".to_owned() } else { format!("{done} of {all} sizes are done") };
             drop(writeln!(out, "# Interrupted: {how_far}").and_then(|()| out.flush()));
         }
-        std::process::exit(INTERRUPTED);
+        interrupted();
     }
+}
+
+/// Ends the program as an interrupt does.
+#[expect(clippy::exit, reason = "whoever is interrupted cannot return: it is in the middle of a run")]
+pub fn interrupted() -> ! {
+    std::process::exit(INTERRUPTED)
 }
 
 /// A moving line that shows after two seconds.

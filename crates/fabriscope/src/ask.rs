@@ -5,12 +5,15 @@ use std::sync::OnceLock;
 
 use fabriscope_catalog::{Catalog, CatalogError};
 use fabriscope_explain::{Changes, ExplainRequest};
-use fabriscope_lab::bench::{BenchRequest, Stack, placement};
+use fabriscope_lab::LabError;
+use fabriscope_lab::bench::{BenchEngine, BenchRequest, Listener, Said, Stack, noise, placement};
 use fabriscope_lab::devices::DeviceOptions;
 use fabriscope_lab::run::{LabRun, RunSettings};
 use fabriscope_report::Outcome;
+use fabriscope_units::{Remedy, Span};
 
 use crate::error::Error;
+use crate::place::Place;
 
 /// The catalogue that comes with the library, read once.
 fn embedded() -> Result<&'static Catalog, Error> {
@@ -29,16 +32,16 @@ pub(crate) fn catalog(given: Option<&Catalog>) -> Result<&Catalog, Error> {
 /// What a benchmark program prints on a cluster: `bench("osu_latency", "ri2")`. A cluster is a name of the catalogue or a
 /// TOML file, with `:nodes` if another number of nodes is wanted.
 #[must_use]
-pub fn bench(tool: &str, cluster: &str) -> Bench<'static> {
-    Bench { tool: tool.to_owned(), cluster: cluster.to_owned(), ..Bench::default() }
+pub fn bench(tool: &str, cluster: impl Into<Place>) -> Bench<'static> {
+    Bench { tool: tool.to_owned(), cluster: cluster.into(), ..Bench::default() }
 }
 
 /// A benchmark program, to be run; made by [`bench()`].
-#[derive(Debug, Clone, Default)]
+#[derive(Default)]
 pub struct Bench<'a> {
     catalog: Option<&'a Catalog>,
     tool: String,
-    cluster: String,
+    cluster: Place,
     args: Vec<String>,
     transport: Option<String>,
     nodes: Option<u32>,
@@ -46,7 +49,11 @@ pub struct Bench<'a> {
     placement: Option<String>,
     hosts: Option<String>,
     devices: DeviceOptions,
+    noise: Option<String>,
+    engine: Option<String>,
+    threads: Option<usize>,
     seed: Option<u64>,
+    progress: Option<Box<dyn Fn(usize, usize) + Send>>,
 }
 
 impl<'a> Bench<'a> {
@@ -92,10 +99,34 @@ impl<'a> Bench<'a> {
         self.devices = devices;
         self
     }
+    /// Interruptions of every core by the operating system: `1ms:10us` is one every 1 ms that lasts 10 us.
+    #[must_use]
+    pub fn noise(mut self, noise: &str) -> Bench<'a> {
+        self.noise = Some(noise.to_owned());
+        self
+    }
+    /// What carries collective benchmarks of MPI: `packet`, `flow` or `auto`.
+    #[must_use]
+    pub fn engine(mut self, engine: &str) -> Bench<'a> {
+        self.engine = Some(engine.to_owned());
+        self
+    }
+    /// Cores for one run of packets between many ranks; the result does not depend on it.
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> Bench<'a> {
+        self.threads = Some(threads);
+        self
+    }
     /// Seed of everything random; 1 by default.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Bench<'a> {
         self.seed = Some(seed);
+        self
+    }
+    /// Hears how many rows of all are done.
+    #[must_use]
+    pub fn progress(mut self, progress: impl Fn(usize, usize) + Send + 'static) -> Bench<'a> {
+        self.progress = Some(Box::new(progress));
         self
     }
     /// Parts and clusters of this catalogue.
@@ -121,10 +152,14 @@ impl<'a> Bench<'a> {
             placement: self.placement.as_deref().map(placement).transpose()?,
             hosts: self.hosts,
             devices: self.devices,
+            noise: self.noise.as_deref().map(noise).transpose()?,
+            engine: self.engine.as_deref().map(BenchEngine::parse).transpose()?.unwrap_or_default(),
+            threads: self.threads.unwrap_or(1).max(1),
             seed: self.seed.unwrap_or(1),
             ..BenchRequest::named(&self.tool)?
         };
-        let done = request.set_up(catalog, catalog.target(&self.cluster)?)?.run()?;
+        let listener = self.progress.map(|heard| Box::new(move |said: Said<'_>| heard(said.done, said.all)) as Listener);
+        let done = request.set_up(catalog, self.cluster.resolve(catalog)?)?.run_heard(listener)?;
         Ok(done.outcome())
     }
 }
@@ -132,7 +167,7 @@ impl<'a> Bench<'a> {
 /// What happens in an experiment file: `run("labs/incast-8.toml")`.
 #[must_use]
 pub fn run(lab: impl Into<PathBuf>) -> Run<'static> {
-    Run { catalog: None, lab: lab.into(), settings: RunSettings::default() }
+    Run { catalog: None, lab: lab.into(), settings: RunSettings::default(), step: None }
 }
 
 /// An experiment, to be run; made by [`run`].
@@ -141,6 +176,7 @@ pub struct Run<'a> {
     catalog: Option<&'a Catalog>,
     lab: PathBuf,
     settings: RunSettings,
+    step: Option<String>,
 }
 
 impl<'a> Run<'a> {
@@ -154,6 +190,12 @@ impl<'a> Run<'a> {
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Run<'a> {
         self.settings.threads = threads.max(1);
+        self
+    }
+    /// Looks at queues and rates at every step of this length, such as `1us`; the outcome has the table `series`.
+    #[must_use]
+    pub fn series(mut self, step: &str) -> Run<'a> {
+        self.step = Some(step.to_owned());
         self
     }
     /// All that can be said of a run.
@@ -178,7 +220,16 @@ impl<'a> Run<'a> {
     pub fn outcome(self) -> Result<Outcome, Error> {
         let catalog = catalog(self.catalog)?;
         let lab = fabriscope_lab::load(catalog, &self.lab)?;
-        Ok(match fabriscope_lab::run::run(catalog, &lab, &self.settings)? {
+        let mut settings = self.settings;
+        if let Some(step) = &self.step {
+            let told = |help: String| LabError::refused(format!("a series with steps of `{step}`"), help);
+            let step = Span::parse(step).map_err(|error| told(error.in_full()))?;
+            if step == Span::ZERO {
+                return Err(told("write a time such as 10us".to_owned()).into());
+            }
+            settings.series = Some(step);
+        }
+        Ok(match fabriscope_lab::run::run(catalog, &lab, &settings)? {
             LabRun::Sweep(outcome) => outcome,
             LabRun::One(single) => single.outcome(&lab),
         })
@@ -187,15 +238,15 @@ impl<'a> Run<'a> {
 
 /// Where the time of one message or of a whole operation of a tool goes on a cluster: `explain("ib_write_lat", "ri2")`.
 #[must_use]
-pub fn explain(tool: &str, cluster: &str) -> Explain<'static> {
+pub fn explain(tool: &str, cluster: impl Into<Place>) -> Explain<'static> {
     let request = ExplainRequest { tool: tool.to_owned(), seed: 1, ..ExplainRequest::default() };
-    Explain { catalog: None, cluster: cluster.to_owned(), request, progress: None }
+    Explain { catalog: None, cluster: cluster.into(), request, progress: None }
 }
 
 /// A message, to be explained; made by [`explain`].
 pub struct Explain<'a> {
     catalog: Option<&'a Catalog>,
-    cluster: String,
+    cluster: Place,
     request: ExplainRequest,
     progress: Option<Box<dyn Fn(usize, usize) + 'a>>,
 }
@@ -262,7 +313,7 @@ impl<'a> Explain<'a> {
     /// No such tool or cluster, a tool that cannot be followed.
     pub fn outcome(self) -> Result<Outcome, Error> {
         let catalog = catalog(self.catalog)?;
-        let parts = catalog.target_alike(&self.cluster)?;
+        let parts = self.cluster.resolve_alike(catalog)?;
         let heard = |done: usize, all: usize| {
             if let Some(progress) = &self.progress {
                 progress(done, all);

@@ -20,6 +20,10 @@ pub enum Error {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Table(#[from] MeasuredError),
+    /// A study.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Study(#[from] fabriscope_study::StudyError),
     /// A table that does not exist.
     #[error("there is no table `{name}`")]
     #[diagnostic(code(validate::unknown_table), help("the tables are {}", known.join(", ")))]

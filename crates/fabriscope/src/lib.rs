@@ -1,12 +1,13 @@
 //! Fabriscope as a library: what the program does, for programs of your own.
 //!
-//! Five questions, each with options that are added one after the other; each answer is one [`Outcome`], which
+//! Six questions, each with options that are added one after the other; each answer is one [`Outcome`], which
 //! [`render`] prints as text, JSON or CSV. Nothing here prints, exits or reads a clock; the same question gives the same bytes.
 //!
 //! - [`bench()`]: what does a benchmark program print on a cluster?
 //! - [`run`]: what happens in an experiment file?
 //! - [`validate`]: how far are predictions from published measurements?
 //! - [`explain`]: where does the time of one message go?
+//! - [`sweep()`]: what do all these tools on all these clusters give, with all these values?
 //! - [`sensitivity`]: which numbers of the catalogue matter?
 //!
 //! ```
@@ -18,6 +19,8 @@
 
 mod ask;
 mod error;
+mod place;
+mod sweep;
 mod validate;
 mod vary;
 
@@ -25,5 +28,9 @@ pub use ask::{Bench, Explain, Run, bench, explain, run};
 pub use error::Error;
 pub use fabriscope_catalog::{Catalog, ResolvedCluster};
 pub use fabriscope_report::{Outcome, Verdict, render};
+pub use fabriscope_study::study_schema;
+pub use fabriscope_study::sweep::Progress;
+pub use place::Place;
+pub use sweep::{Sweep, sweep};
 pub use validate::{Validate, cited, validate};
 pub use vary::{Sensitivity, sensitivity};

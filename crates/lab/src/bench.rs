@@ -5,7 +5,8 @@ use fabriscope_engine::Counting;
 use fabriscope_engine::{Cluster, Run};
 use fabriscope_platform::{Binding, Layout};
 use fabriscope_report::Outcome;
-use fabriscope_tools::{Listener, Ranks, Tool, ToolOutput};
+pub use fabriscope_tools::{Listener, Said};
+use fabriscope_tools::{Ranks, Tool, ToolOutput};
 use fabriscope_units::{Remedy, Span};
 use serde_json::Value;
 
@@ -333,6 +334,18 @@ impl BenchSetup {
     /// # Errors
     /// As [`BenchSetup::run`].
     pub fn run_heard(self, listener: Option<Listener>) -> Result<BenchRun, LabError> {
+        self.run_with(None, listener)
+    }
+
+    /// The same on a cluster of its parts that is wired already, where there is one.
+    ///
+    /// # Errors
+    /// As [`BenchSetup::run`].
+    pub fn run_on(self, cluster: Option<&Cluster>) -> Result<BenchRun, LabError> {
+        self.run_with(cluster, None)
+    }
+
+    fn run_with(self, wired: Option<&Cluster>, listener: Option<Listener>) -> Result<BenchRun, LabError> {
         let layout = self.layout()?;
         let request = &self.request;
         let watched = request.capture.file.is_some() || request.counting != Counting::Off;
@@ -354,7 +367,7 @@ impl BenchSetup {
             memory: self.request.memory,
             ..Launch::new(request.tool, &request.options, &self.parts)
         };
-        let (printed, run) = launch.run_heard(cluster.as_ref(), listener)?;
+        let (printed, run) = launch.run_heard(cluster.as_ref().or(wired), listener)?;
         Ok(BenchRun { setup: self, printed, run, cluster, taps, layout })
     }
 }

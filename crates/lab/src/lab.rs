@@ -182,6 +182,16 @@ impl ResolvedLab {
 struct LabText {
     file: String,
     text: String,
+    lies: Lies,
+}
+
+/// How a text lies over those before it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lies {
+    /// As a file over those that it includes.
+    Over,
+    /// It sets single keys.
+    In,
 }
 
 /// Reads a lab file, what it includes, and its cluster.
@@ -191,6 +201,18 @@ struct LabText {
 pub fn load(catalog: &Catalog, path: &Path) -> Result<ResolvedLab, CatalogError> {
     let mut texts = Vec::new();
     collect(path, &mut Vec::new(), &mut texts)?;
+    lab_of(catalog, &texts)
+}
+
+/// The same with `over`, TOML text, in the place of what the file says: `workload.incast.size = "8 MiB"`.
+///
+/// # Errors
+/// As [`load`]; a fault in `over`.
+pub fn load_under(catalog: &Catalog, path: &Path, over: &str) -> Result<ResolvedLab, CatalogError> {
+    let mut texts = Vec::new();
+    collect(path, &mut Vec::new(), &mut texts)?;
+    // Paths in it are seen from the folder of the lab.
+    texts.push(LabText { file: format!("{} (as set)", path.display()), text: over.to_owned(), lies: Lies::In });
     lab_of(catalog, &texts)
 }
 
@@ -204,16 +226,17 @@ pub fn parse(catalog: &Catalog, file: &str, text: &str) -> Result<ResolvedLab, C
         let message = format!("`{}` cannot be included here", include.get_ref());
         return Err(document.fault(include.span(), message, "only a lab in a file can include other files".to_owned()).into());
     }
-    lab_of(catalog, &[LabText { file: file.to_owned(), text: text.to_owned() }])
+    lab_of(catalog, &[LabText { file: file.to_owned(), text: text.to_owned(), lies: Lies::Over }])
 }
 
 /// The lab of these texts: the last one is the lab, those before it lie under it.
 fn lab_of(catalog: &Catalog, texts: &[LabText]) -> Result<ResolvedLab, CatalogError> {
     let mut merged: Option<Document<'_>> = None;
-    for LabText { file, text } in texts {
+    for LabText { file, text, lies } in texts {
         let mut document = Document::parse(file, text)?;
         document.take_texts("include")?;
         merged = Some(match merged {
+            Some(under) if *lies == Lies::In => document.set_in(under),
             Some(under) => document.over(under),
             None => document,
         });
@@ -449,7 +472,7 @@ fn collect(path: &Path, chain: &mut Vec<String>, texts: &mut Vec<LabText>) -> Re
         collect(&other, chain, texts)?;
     }
     chain.pop();
-    texts.push(LabText { file, text });
+    texts.push(LabText { file, text, lies: Lies::Over });
     Ok(())
 }
 

@@ -40,7 +40,7 @@ pub use fault::{
 };
 pub use job_library::JobLibrary;
 pub use jobs::{Job, JobPattern, Jobs};
-pub use lab::{ClusterChoice, EngineChoice, Lab, ResolvedLab, load, parse, with_scheme};
+pub use lab::{ClusterChoice, EngineChoice, Lab, ResolvedLab, load, load_under, parse, with_scheme};
 pub use schema::{lab_schema, schemas};
 pub use to_group::ToGroup;
 pub use workload::{

@@ -9,7 +9,7 @@ use fabriscope_platform::Layout;
 use fabriscope_report::question::Placement;
 use fabriscope_report::{Answer, Predict, Question, Refusal};
 use fabriscope_tools::{Measures, Operation, Point, Ranks, SizeOption, Suite, Tool, Traits};
-use fabriscope_units::Remedy;
+use fabriscope_units::{Bytes, Remedy};
 
 use crate::devices::DeviceOptions;
 use crate::launch::{Launch, LaunchError};
@@ -240,6 +240,24 @@ fn in_sweep(question: &Question) -> bool {
 
 /// The largest copy of gdrcopy_copylat's own sweep, in bytes.
 const LARGEST_COPY: u64 = 16 << 20;
+
+/// The options by which a tool runs one size.
+///
+/// # Errors
+/// A tool without sizes, or one that runs powers of two only.
+pub fn size_options(tool: Tool, size: Bytes) -> Result<Vec<String>, String> {
+    let words = |words: [String; 2]| Ok(words.to_vec());
+    match tool.traits().sizes {
+        SizeOption::One => words(["-s".to_owned(), size.0.to_string()]),
+        SizeOption::Range => words(["-m".to_owned(), format!("{size}:{size}", size = size.0)]),
+        SizeOption::BeginEnd => Ok(["-b", "-e"].iter().flat_map(|option| [(*option).to_owned(), size.0.to_string()]).collect()),
+        SizeOption::Powers if size.0.is_power_of_two() => {
+            words(["-msglog".to_owned(), format!("{log}:{log}", log = size.0.trailing_zeros())])
+        }
+        SizeOption::Powers => Err(format!("{} runs powers of two, not {size}: write one", tool.name())),
+        SizeOption::Fixed => Err(format!("{} has no sizes: leave them out", tool.name())),
+    }
+}
 
 /// The options of the question, its size, and no more iterations than tell something new.
 fn options(question: &Question, traits: &Traits) -> Result<Vec<String>, Refusal> {

@@ -21,12 +21,28 @@ pub struct Column {
     key: Option<String>,
     unit: Option<&'static str>,
     align: Align,
+    holds: Option<Holds>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Align {
     Left,
     Right,
+}
+
+/// What the cells of a column hold, as programs read them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holds {
+    /// Whole numbers.
+    Whole,
+    /// Numbers.
+    Number,
+    /// True or false.
+    Truth,
+    /// Words.
+    Text,
+    /// Lists, which have no place in a plain table.
+    Lists,
 }
 
 /// One value, as people read it and as programs do.
@@ -40,7 +56,7 @@ impl Column {
     /// A column of numbers in whole units: `key` tells programs what they are, the head may name a unit in brackets.
     #[must_use]
     pub fn number(head: &str, key: &str) -> Column {
-        Column { head: Some(head.to_owned()), key: Some(key.to_owned()), unit: None, align: Align::Right }
+        Column { head: Some(head.to_owned()), key: Some(key.to_owned()), unit: None, align: Align::Right, holds: None }
     }
     /// A column of words.
     #[must_use]
@@ -69,10 +85,21 @@ impl Column {
         self.unit = Some(unit);
         self
     }
+    /// Says what its cells hold, whatever is in them: files of one set have the same columns.
+    #[must_use]
+    pub fn of(mut self, holds: Holds) -> Column {
+        self.holds = Some(holds);
+        self
+    }
     /// The unit of the values that programs read, where the key does not name it.
     #[must_use]
     pub fn unit_of(&self) -> Option<&'static str> {
         self.unit
+    }
+    /// The name that programs know it by.
+    #[must_use]
+    pub fn key_of(&self) -> Option<&str> {
+        self.key.as_deref()
     }
 }
 
@@ -191,6 +218,29 @@ impl Grid {
     /// What programs read: the keys, in order.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.columns.iter().filter_map(|column| column.key.as_deref())
+    }
+    /// The columns that programs read, in order.
+    pub fn data_columns(&self) -> impl Iterator<Item = &Column> {
+        self.columns.iter().filter(|column| column.key.is_some())
+    }
+    /// What the column of programs at this place holds: what it is said to, or what all its cells have.
+    #[must_use]
+    pub fn holds(&self, at: usize) -> Holds {
+        if let Some(said) = self.data_columns().nth(at).and_then(|column| column.holds) {
+            return said;
+        }
+        let values = self.rows.iter().filter_map(|row| self.values(row).nth(at)).filter(|value| !value.is_null());
+        let holds = values.fold(None, |holds, value| {
+            let is_whole = value.is_i64() || value.as_u64().is_some_and(|number| i64::try_from(number).is_ok());
+            Some(match (holds, value) {
+                (Some(Holds::Lists), _) | (_, Value::Array(_) | Value::Object(_)) => Holds::Lists,
+                (None | Some(Holds::Truth), Value::Bool(_)) => Holds::Truth,
+                (None | Some(Holds::Whole), _) if is_whole => Holds::Whole,
+                (None | Some(Holds::Whole | Holds::Number), value) if value.is_number() => Holds::Number,
+                _ => Holds::Text,
+            })
+        });
+        holds.unwrap_or(Holds::Text)
     }
     /// The values of a row that programs read, in the order of the keys.
     pub fn values<'a>(&'a self, row: &'a [Cell]) -> impl Iterator<Item = &'a Value> {

@@ -28,7 +28,7 @@ pub mod tolerance;
 pub mod validate;
 
 pub use footprint::{Footprint, Job, Queues};
-pub use grid::{Cell, Column, Grid};
+pub use grid::{Cell, Column, Grid, Holds};
 pub use measured::{Measured, MeasuredError, Row};
 pub use outcome::{Block, Curve, Outcome, Verdict};
 pub use question::{Kind, Quantity, Question};

@@ -109,6 +109,11 @@ impl Outcome {
         self.records.iter().find(|grid| grid.name() == name)
     }
 
+    /// The tables that only files of their own get.
+    pub fn records(&self) -> impl Iterator<Item = &Grid> {
+        self.records.iter()
+    }
+
     /// Programs read this value alone.
     pub fn whole(&mut self, value: Value) -> &mut Outcome {
         self.list = Some(value);

@@ -168,7 +168,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     if (args.verbose || verbose) && !wants_help {
         tell(&format!("# {}\n", setup.describe()));
     }
-    let prints = file == OutputArgs::default();
+    let prints = file == OutputArgs::default() && !output.is_kept();
     let (live, listener) = Live::new(prints);
     let done = setup.run_heard(Some(listener));
     output.has_written(live.end());

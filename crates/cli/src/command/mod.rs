@@ -13,6 +13,7 @@ mod run;
 mod schema;
 mod sensitivity;
 mod show;
+mod sweep;
 mod topo;
 mod transports;
 mod validate;
@@ -37,6 +38,8 @@ pub enum Command {
     Validate(validate::Args),
     /// Run an experiment file
     Run(run::Args),
+    /// Run every point of a study on all cores, and keep them as they are done
+    Sweep(sweep::Args),
     /// Read a fabric or a node that another tool described, and say what looks wrong in it
     Import(import::Args),
     /// Write a fabric or a node for another tool
@@ -70,6 +73,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<Verdict, Failur
         Command::Explain(args) => explain::run(args, &context, output),
         Command::Validate(args) => validate::run(args, &context, output),
         Command::Run(args) => run::run(args, &context, output),
+        Command::Sweep(args) => sweep::run(args, &context, output),
         Command::Import(args) => import::run(args, &context, output),
         Command::Export(args) => export::run(args, &context, output),
         Command::Route(args) => route::run(args, &context, output),

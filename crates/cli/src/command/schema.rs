@@ -19,6 +19,7 @@ pub struct Args {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum SchemaKind {
     Lab,
+    Study,
     Cluster,
     Nic,
     Switch,
@@ -45,6 +46,10 @@ Examples:
 /// Runs the command.
 pub fn run(args: &Args, output: &mut Output) -> Result<Verdict, Failure> {
     let kind = match args.kind {
+        SchemaKind::Study => {
+            output.json(&fabriscope::study_schema())?;
+            return Ok(Verdict::Good);
+        }
         SchemaKind::Lab => None,
         SchemaKind::Cluster => Some(Kind::Cluster),
         SchemaKind::Nic => Some(Kind::Nic),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A crate may depend on those before it.
-const ORDER: [&str; 33] = [
+const ORDER: [&str; 35] = [
     "prefetch",
     "streams",
     "units",
@@ -36,8 +36,10 @@ const ORDER: [&str; 33] = [
     "report",
     "lab",
     "explain",
+    "study",
     "fabriscope",
     "cli",
+    "python",
 ];
 /// Those who may see the event queue: what an engine drives takes the time as an argument.
 const SEES_THE_QUEUE: [&str; 2] = ["engine-packet", "engine-flow"];

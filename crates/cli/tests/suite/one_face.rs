@@ -19,6 +19,7 @@ const CALLS: &[(&str, &[&str])] = &[
     ("explain", &["ib_write_lat", "--on", "ri2", "-s", "64", "--no-changes"]),
     ("validate", &["ri2-ib_read_lat"]),
     ("run", &["lab.toml"]),
+    ("sweep", &["study.toml"]),
     ("import", &["fabrics/dgx-ndr.ibnetdiscover"]),
     ("export", &["lab-16"]),
     ("route", &["lab-16"]),
@@ -48,6 +49,8 @@ const OTHERS: &[(&str, &[&str])] = &[
 
 const LAB: &str =
     "cluster = \"lab-16\"\n[workload.closed_loop]\npattern = \"permutation\"\noutstanding = [1]\nmessages = 20\nsize = \"4 KiB\"\n";
+
+const STUDY: &str = "[[bench]]\ntools = [\"ib_write_lat\"]\nclusters = [\"ri2\"]\nsizes = [\"8 B\"]\n";
 
 fn printed(words: &[&str]) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -111,8 +114,14 @@ fn every_result_is_json_and_csv_and_goes_to_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let lab = folder.path().join("lab.toml");
     std::fs::write(&lab, LAB).unwrap();
+    let study = folder.path().join("study.toml");
+    std::fs::write(&study, STUDY).unwrap();
     for (number, (command, words)) in CALLS.iter().chain(OTHERS).enumerate() {
-        let words = words.iter().map(|word| if *word == "lab.toml" { lab.to_str().unwrap() } else { word });
+        let words = words.iter().map(|word| match *word {
+            "lab.toml" => lab.to_str().unwrap(),
+            "study.toml" => study.to_str().unwrap(),
+            word => word,
+        });
         let call: Vec<&str> = std::iter::once(*command).chain(words).collect();
         let with = |more: &[&'static str]| -> String { printed(&[&call, more].concat()) };
         let json = with(&["--json"]);

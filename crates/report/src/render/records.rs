@@ -1,14 +1,14 @@
 //! One table as a file of its own: CSV, or Parquet for pandas, DuckDB and other tools of data analysis.
 //!
 //! Source: Apache Parquet, version 1 pages; RFC 4180.
-//! Modelled: the columns that programs read, under their keys; in Parquet whole numbers as INT64, other numbers as DOUBLE, the rest as
-//! strings; a cell without a value is null.
+//! Modelled: the columns that programs read, under their keys; in Parquet whole numbers as INT64, other numbers as DOUBLE, truth as BOOLEAN,
+//! the rest as strings; a cell without a value is null.
 //! Not modelled: columns with lists in them, which are left out; compression.
 
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
@@ -16,7 +16,7 @@ use parquet::schema::parser::parse_message_type;
 use serde_json::Value;
 
 use super::csv::lines;
-use crate::grid::Grid;
+use crate::grid::{Grid, Holds};
 
 /// A table as CSV.
 #[must_use]
@@ -32,31 +32,13 @@ pub fn parquet<W: Write + Send>(grid: &Grid, writer: W) -> io::Result<()> {
     write(grid, writer).map_err(io::Error::other)
 }
 
-/// What a column holds.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Holds {
-    Whole,
-    Number,
-    Text,
-    Lists,
-}
-
-fn holds(grid: &Grid, column: usize) -> Holds {
-    let values = grid.rows().iter().filter_map(|row| grid.values(row).nth(column)).filter(|value| !value.is_null());
-    values.fold(Holds::Whole, |holds, value| match (holds, value) {
-        (Holds::Lists, _) | (_, Value::Array(_) | Value::Object(_)) => Holds::Lists,
-        (Holds::Whole, value) if value.is_i64() || value.as_u64().is_some_and(|number| i64::try_from(number).is_ok()) => Holds::Whole,
-        (Holds::Whole | Holds::Number, value) if value.is_number() => Holds::Number,
-        _ => Holds::Text,
-    })
-}
-
 fn write<W: Write + Send>(grid: &Grid, writer: W) -> Result<(), ParquetError> {
-    let columns: Vec<(usize, &str, Holds)> = grid.keys().enumerate().map(|(at, key)| (at, key, holds(grid, at))).collect();
+    let columns: Vec<(usize, &str, Holds)> = grid.keys().enumerate().map(|(at, key)| (at, key, grid.holds(at))).collect();
     let columns: Vec<(usize, &str, Holds)> = columns.into_iter().filter(|(.., holds)| *holds != Holds::Lists).collect();
     let field = |(_, key, holds): &(usize, &str, Holds)| match holds {
         Holds::Whole => format!("OPTIONAL INT64 {key};"),
         Holds::Number => format!("OPTIONAL DOUBLE {key};"),
+        Holds::Truth => format!("OPTIONAL BOOLEAN {key};"),
         Holds::Text | Holds::Lists => format!("OPTIONAL BYTE_ARRAY {key} (STRING);"),
     };
     let fields: Vec<String> = columns.iter().map(field).collect();
@@ -85,6 +67,10 @@ fn column<W: Write + Send>(group: &mut SerializedRowGroupWriter<'_, W>, values: 
         Holds::Number => {
             let numbers: Vec<f64> = there.map(|value| value.as_f64().unwrap_or(f64::NAN)).collect();
             column.typed::<DoubleType>().write_batch(&numbers, Some(&levels), None)?;
+        }
+        Holds::Truth => {
+            let truths: Vec<bool> = there.map(|value| value.as_bool().unwrap_or_default()).collect();
+            column.typed::<BoolType>().write_batch(&truths, Some(&levels), None)?;
         }
         Holds::Text | Holds::Lists => {
             let text = |value: &&&Value| match value {

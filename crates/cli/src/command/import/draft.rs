@@ -1,6 +1,5 @@
 //! Files to go on from: the cluster of an imported fabric (`fabriscope import FILE -o mine.toml`), the part of an imported node.
 
-use std::io::Write;
 use std::path::{Component, Path, PathBuf};
 
 use fabriscope_catalog::draft::{self, Draft, DraftRequest};
@@ -27,8 +26,8 @@ pub fn cluster(args: &Args, subnet: &Subnet, path: &Path, context: &Context) -> 
     draft::cluster(context.catalog()?, subnet, &request).map_err(Failure::of)
 }
 
-/// The part that is to be written at `path`, which is in the folder `nodes` of parts of one's own.
-pub fn node(args: &Args, file: &NodeFile, path: &Path, context: &Context) -> Result<String, Failure> {
+/// The part that is to be written at `path`, which is in the folder `nodes` of parts of one's own; and what to do next.
+pub fn node(args: &Args, file: &NodeFile, path: &Path, context: &Context) -> Result<(String, String), Failure> {
     let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let text = draft::node(context.catalog()?, file, &name, args.node.as_deref()).map_err(Failure::of)?;
     let parts = path.parent().filter(|folder| folder.ends_with("nodes")).and_then(Path::parent);
@@ -39,17 +38,15 @@ pub fn node(args: &Args, file: &NodeFile, path: &Path, context: &Context) -> Res
         }
         None => format!("put it into a folder of parts: PARTS/nodes/{name}.toml, and name that by --catalog PARTS"),
     };
-    drop(writeln!(std::io::stderr().lock(), "# {}: a node of the catalogue\n# next: {next}", path.display()));
-    Ok(text)
+    Ok((text, format!("# {}: a node of the catalogue\n# next: {next}\n", path.display())))
 }
 
-/// What to do next, on standard error: standard output has no part in it.
-pub fn tell(draft: &Draft, path: &Path) {
+/// What to do next with a cluster.
+pub fn next(draft: &Draft, path: &Path) -> String {
     let on = path.display();
     let tool = if draft.gpus { "all_reduce_perf" } else { "osu_latency" };
     let nodes = draft.nodes;
-    let text = format!("# {on}: {nodes} nodes\n# next: fabriscope bench {tool} --on {on} --hosts '{}'\n", draft.some_hosts);
-    drop(std::io::stderr().lock().write_all(text.as_bytes()));
+    format!("# {on}: {nodes} nodes\n# next: fabriscope bench {tool} --on {on} --hosts '{}'\n", draft.some_hosts)
 }
 
 /// A file as seen from a folder.

@@ -6,6 +6,7 @@ mod join;
 mod node;
 
 use fabriscope_units::Remedy;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use fabriscope_fabric::Tables;
@@ -61,22 +62,29 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         return Err(Failure::told(message, "write one: -o mine.toml, or leave them out"));
     }
     let outcome = if fabriscope_machine::import::looks_like(&text) {
-        of_node(args, &text, cluster, context)?
+        of_node(args, &text, cluster, context, output)?
     } else {
         let subnet = parse(&args.file, &text)?;
         let mut outcome = of_fabric(args, &subnet, context)?;
         if let Some(path) = cluster {
             let draft = draft::cluster(args, &subnet, path, context)?;
             outcome.begin(draft.text.clone());
-            draft::tell(&draft, path);
+            tell(&draft::next(&draft, path), output);
         }
         outcome
     };
     args.output.write(&outcome, output)
 }
 
+/// What to do next, on standard error: standard output has no part in it. A program of its own does what it likes.
+fn tell(next: &str, output: &Output) {
+    if !output.is_kept() {
+        drop(std::io::stderr().lock().write_all(next.as_bytes()));
+    }
+}
+
 /// What there is to say of a node.
-fn of_node(args: &Args, text: &str, part: Option<&Path>, context: &Context) -> Result<Outcome, Failure> {
+fn of_node(args: &Args, text: &str, part: Option<&Path>, context: &Context, output: &Output) -> Result<Outcome, Failure> {
     if args.tables.is_some() || !args.nodes.is_empty() || args.hosts.is_some() {
         let message = format!("{} describes a node, not a fabric", args.file.display());
         let help = "give the fabric, and files about nodes by --nodes; or leave out --tables, --nodes and --hosts";
@@ -85,7 +93,9 @@ fn of_node(args: &Args, text: &str, part: Option<&Path>, context: &Context) -> R
     let file = crate::node::parse(&args.file, text, &crate::node::rates(context)?)?;
     let mut outcome = node::outcome(&args.file, &file);
     if let Some(path) = part {
-        outcome.begin(draft::node(args, &file, path, context)?);
+        let (text, next) = draft::node(args, &file, path, context)?;
+        outcome.begin(text);
+        tell(&next, output);
     }
     Ok(outcome)
 }

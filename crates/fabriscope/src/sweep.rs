@@ -1,0 +1,91 @@
+//! Studies: many points, kept as they are done.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use fabriscope_catalog::Catalog;
+use fabriscope_report::Outcome;
+use fabriscope_study::sweep::{self, Progress};
+use fabriscope_study::{Plan, Store, Study};
+
+use crate::ask::catalog;
+use crate::error::Error;
+
+/// All points of a study file: `sweep("study.toml")`.
+#[must_use]
+pub fn sweep(study: impl Into<PathBuf>) -> Sweep<'static> {
+    Sweep { catalog: None, study: study.into(), folder: None, kept: None, jobs: 0, progress: None }
+}
+
+/// A study, to be run; made by [`sweep()`].
+pub struct Sweep<'a> {
+    catalog: Option<&'a Catalog>,
+    study: PathBuf,
+    folder: Option<PathBuf>,
+    kept: Option<PathBuf>,
+    jobs: usize,
+    progress: Option<Box<dyn FnMut(Progress) + 'a>>,
+}
+
+impl<'a> Sweep<'a> {
+    /// The folder of the Parquet data set; that of the study with `.parquet` in the place of `.toml` by default.
+    #[must_use]
+    pub fn folder(mut self, folder: impl Into<PathBuf>) -> Sweep<'a> {
+        self.folder = Some(folder.into());
+        self
+    }
+    /// The folder of kept results, which studies may share; inside of the data set by default.
+    #[must_use]
+    pub fn kept(mut self, folder: impl Into<PathBuf>) -> Sweep<'a> {
+        self.kept = Some(folder.into());
+        self
+    }
+    /// Cores to use; all by default.
+    #[must_use]
+    pub fn jobs(mut self, jobs: usize) -> Sweep<'a> {
+        self.jobs = jobs;
+        self
+    }
+    /// Hears of every point.
+    #[must_use]
+    pub fn progress(mut self, progress: impl FnMut(Progress) + 'a) -> Sweep<'a> {
+        self.progress = Some(Box::new(progress));
+        self
+    }
+    /// Parts and clusters of this catalogue.
+    #[must_use]
+    pub fn catalog(mut self, catalog: &'a Catalog) -> Sweep<'a> {
+        self.catalog = Some(catalog);
+        self
+    }
+
+    /// Its points, and the store that knows which of them are done: for a caller that runs them elsewhere.
+    ///
+    /// # Errors
+    /// A study that cannot be read, folders that cannot be made.
+    pub fn open(&self) -> Result<(Plan, Store), Error> {
+        let catalog = catalog(self.catalog)?;
+        let study = Study::read(&self.study)?;
+        let beside = self.study.parent().unwrap_or(Path::new(""));
+        let plan = Plan::new(catalog, &study, &self.study.display().to_string(), beside)?;
+        let folder = self.folder.clone().unwrap_or_else(|| self.study.with_extension("parquet"));
+        let kept = self.kept.clone().unwrap_or_else(|| sweep::kept_beside(&folder));
+        let store = Store::open(&plan, &folder, &kept)?;
+        Ok((plan, store))
+    }
+
+    /// Runs what is not done. When `stop` is set, points that run are finished and kept, and no other begins.
+    ///
+    /// # Errors
+    /// A study that cannot be read, files that cannot be written.
+    pub fn outcome(mut self, stop: &AtomicBool) -> Result<Outcome, Error> {
+        let (plan, mut store) = self.open()?;
+        let mut heard = self.progress.take();
+        let mut progress = |progress| {
+            if let Some(heard) = &mut heard {
+                heard(progress);
+            }
+        };
+        Ok(sweep::run(&plan, &mut store, self.jobs, stop, &mut progress)?)
+    }
+}

@@ -1,0 +1,40 @@
+"""Fabriscope: runs the programs that people judge a network by, on networks they do not have.
+
+>>> import fabriscope
+>>> latency = fabriscope.bench("osu_latency", "-m 8:8", on="ri2")
+>>> print(latency.text)  # doctest: +ELLIPSIS
+<BLANKLINE>
+# OSU MPI Latency Test v7.4
+...
+
+Every question gives an :class:`Outcome`: what the program prints, the same as data, and tables that pandas, polars, DuckDB and
+pyarrow read. Predictions are those of the program ``fabriscope``, byte for byte. Errors are exceptions that say what to do.
+"""
+
+from fabriscope._ask import bench, clusters, explain, parts, run, tools, topo, validate
+from fabriscope._cluster import Catalog, Cluster
+from fabriscope._errors import CatalogError, FabriscopeError, RunError, TableError
+from fabriscope._fabriscope import __version__
+from fabriscope._results import Outcome, Table
+from fabriscope._sweep import sweep
+
+__all__ = [
+    "Catalog",
+    "CatalogError",
+    "Cluster",
+    "FabriscopeError",
+    "Outcome",
+    "RunError",
+    "Table",
+    "TableError",
+    "__version__",
+    "bench",
+    "clusters",
+    "explain",
+    "parts",
+    "run",
+    "sweep",
+    "tools",
+    "topo",
+    "validate",
+]
