@@ -15,6 +15,7 @@ mod progress;
 mod records;
 mod rows;
 mod tap;
+mod timeline;
 
 use std::process::ExitCode;
 

@@ -29,6 +29,7 @@ pub mod sensitivity;
 mod series;
 pub mod sweep;
 pub mod tap;
+pub mod timeline;
 mod to_group;
 pub mod traffic;
 mod unlike;

@@ -20,6 +20,7 @@ use crate::launch::{Launch, layout_of};
 use crate::memory::{Memory, peak};
 use crate::sweep;
 use crate::tap::{CaptureRequest, Taps};
+use crate::timeline::{KernelFile, Recorders, TimelineRequest};
 use crate::traffic::{captured, connections, options, refused, traffic};
 use crate::unlike::groups;
 use crate::workload::{Bench, Workload};
@@ -35,6 +36,8 @@ pub struct RunSettings {
     pub capture: CaptureRequest,
     /// What ports and adapters count.
     pub counting: Counting,
+    /// What is drawn over time.
+    pub timeline: TimelineRequest,
     /// How much memory the run may take.
     pub memory: Memory,
     /// Looks at queues and rates at every step of this length.
@@ -50,6 +53,7 @@ impl Default for RunSettings {
             threads: 1,
             capture: CaptureRequest::default(),
             counting: Counting::Off,
+            timeline: TimelineRequest::default(),
             memory: Memory::default(),
             series: None,
             forwarding: Forwarding::AsSaid,
@@ -78,6 +82,8 @@ pub struct SingleRun {
     pub tool: Option<ToolOutput>,
     /// Where packets were captured.
     pub taps: Option<Taps>,
+    /// Timelines that are to be written now that the run is over.
+    pub kernels: Vec<KernelFile>,
     /// Real time of the run after set-up, in seconds.
     pub wall_s: f64,
     /// The seed that was used.
@@ -135,6 +141,10 @@ fn has_one_run(lab: &ResolvedLab, settings: &RunSettings) -> Result<(), LabError
         let message = format!("{}: a sweep has several runs, and a capture holds one", lab.name());
         return Err(LabError::refused(message, "capture a lab with another workload, or leave --pcap out"));
     }
+    if !settings.timeline.is_empty() {
+        let message = format!("{}: a sweep has several runs, and a timeline is that of one", lab.name());
+        return Err(LabError::refused(message, "draw a lab with another workload, or leave --trace and --inspector out"));
+    }
     if lab.lab.fast_forward || settings.forwarding != Forwarding::AsSaid {
         let message = format!("{}: a sweep has several runs, and fast_forward leaves steady states out of one", lab.name());
         return Err(LabError::refused(message, "use another workload, or leave fast_forward out"));
@@ -161,8 +171,13 @@ fn benchmark(lab: &ResolvedLab, bench: &Bench, seed: u64, settings: &RunSettings
         None => Vec::new(),
     };
     let named = u32::try_from(chosen.len()).ok().filter(|named| *named > 0);
+    if !settings.timeline.is_empty() {
+        settings.timeline.check(tool)?;
+    }
+    let mut recorders = settings.timeline.recorders(&cluster)?;
     let started = Instant::now();
     let launch = Launch {
+        timeline: recorders.as_ref().map(|recorders| recorders.timeline.clone()),
         chosen: &chosen,
         layout: Some(layout_of(tool, parts, bench.nodes.or(named), bench.per_node.or_else(|| tool.gpus_of_process(&bench.args)))),
         seed,
@@ -175,7 +190,8 @@ fn benchmark(lab: &ResolvedLab, bench: &Bench, seed: u64, settings: &RunSettings
     };
     let (printed, run) = launch.run_on(&cluster)?;
     let wall_s = started.elapsed().as_secs_f64();
-    Ok(SingleRun { run, cluster, tool: Some(printed), busiest: None, notes: Vec::new(), deviation: None, taps, wall_s, seed })
+    let kernels = recorders.as_mut().map_or(Ok(Vec::new()), Recorders::finish)?;
+    Ok(SingleRun { run, cluster, tool: Some(printed), busiest: None, notes: Vec::new(), deviation: None, taps, kernels, wall_s, seed })
 }
 
 fn wiring(error: TopologyError) -> LabError {
@@ -187,8 +203,18 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, settings: &RunSett
     let name = workload.name();
     let cluster = Cluster::new(lab.cluster.clone()).map_err(wiring)?;
     let taps = settings.capture.taps(&cluster)?;
+    if !settings.timeline.is_empty() && settings.timeline.needs_kernels()? {
+        let what = format!("kernels of NCCL for --inspector or --trace FILE.json: the workload `{name}` runs none");
+        return Err(LabError::refused(what, "use --trace FILE.pftrace, or [workload.bench] with a program of NCCL"));
+    }
+    let skips = settings.forwarding != Forwarding::AsSaid || lab.lab.fast_forward;
+    if skips && !settings.timeline.is_empty() {
+        return Err(LabError::refused("a timeline of steady states that are left out", "leave fast_forward out, or --trace"));
+    }
     let engine = engine(lab.lab.engine);
+    let mut recorders = settings.timeline.recorders(&cluster)?;
     let options = RunOptions {
+        timeline: recorders.as_ref().map(|recorders| recorders.timeline.clone()),
         threads: settings.threads,
         taps: taps.as_ref().map(Taps::list).unwrap_or_default(),
         counting: settings.counting,
@@ -201,10 +227,13 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, settings: &RunSett
         Forwarding::Steady => RunOptions { fast_forward: FastForward::Steady, ..options },
         Forwarding::Check => RunOptions { fast_forward: FastForward::Steady, op_times: Watch::On, ..options },
     };
-    let measured = |job: Job| -> Result<(Run, f64), LabError> {
+    let mut measured = |job: Job| -> Result<(Run, f64), LabError> {
         let prepared = engine.prepare(&cluster, job, &options, seed).map_err(refused)?;
         let started = Instant::now();
-        Ok((prepared.run().map_err(refused)?, started.elapsed().as_secs_f64()))
+        let run = prepared.run().map_err(refused)?;
+        let wall_s = started.elapsed().as_secs_f64();
+        recorders.as_mut().map_or(Ok(Vec::new()), Recorders::finish)?;
+        Ok((run, wall_s))
     };
     if let Workload::Collective(work) = workload {
         if check {
@@ -214,7 +243,7 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, settings: &RunSett
         let (findings, mut notes) = (prepared.findings(), prepared.notes);
         let (run, wall_s) = measured(prepared.job)?;
         notes.extend(findings(&run));
-        return Ok(SingleRun { run, cluster, tool: None, busiest: None, notes, deviation: None, taps, wall_s, seed });
+        return Ok(SingleRun { run, cluster, tool: None, busiest: None, notes, deviation: None, taps, kernels: Vec::new(), wall_s, seed });
     }
     let found = match workload {
         Workload::Capture(capture) => Some(captured(capture, &cluster)?),
@@ -241,7 +270,7 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, settings: &RunSett
     let (run, wall_s) = measured(Job::schedule(schedule, connections))?;
     let deviation = compared.zip(exact).map(|(schedule, exact)| Deviation::of(&schedule, &exact, &run));
     let busiest = traffic.received.map(|messages| Bytes(traffic.bytes.as_u64().saturating_mul(messages)));
-    Ok(SingleRun { run, cluster, tool: None, busiest, notes: traffic.notes, deviation, taps, wall_s, seed })
+    Ok(SingleRun { run, cluster, tool: None, busiest, notes: traffic.notes, deviation, taps, kernels: Vec::new(), wall_s, seed })
 }
 
 impl SingleRun {
