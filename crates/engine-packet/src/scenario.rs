@@ -74,7 +74,8 @@ impl Scenario {
             Placement::PerAdapter(count) => *count,
             Placement::PerNode(_) | Placement::Nodes(_) => 1,
         };
-        let RunOptions { threads, taps, counting, series, timeline, link_loads, op_times, faults, loss, deadlock, fast_forward } = options.clone();
+        let RunOptions { threads, taps, counting, series, timeline, link_loads, op_times, faults, loss, deadlock, fast_forward } =
+            options.clone();
         let (any_order, spray) = (order == PacketOrder::Any, spraying == Spraying::PerPacket);
         Scenario {
             loss,

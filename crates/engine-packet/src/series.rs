@@ -80,7 +80,11 @@ impl Sampler {
             if queue != before.0 || sent > Bytes::ZERO || !idle {
                 news.push(Moment::Link { time, link, queue, sent });
             }
-            if sent == Bytes::ZERO { self.resting.insert(link) } else { self.resting.remove(&link) };
+            if sent == Bytes::ZERO {
+                self.resting.insert(link)
+            } else {
+                self.resting.remove(&link)
+            };
             *before = (queue, total);
         }
         news

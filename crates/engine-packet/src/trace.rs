@@ -2,8 +2,8 @@
 //!
 //! Only packets with the `TRACED` flag come here, so an ordinary run pays one test of a bit per hop.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, VecDeque};
 
 use fabriscope_engine::{Followed, MessageTrace, Moment, Stage, StageSpan, Timeline};
 use fabriscope_units::{Bytes, Span, Time};

@@ -49,7 +49,8 @@ impl Communicator {
     /// The same of a group of sends and receives.
     pub(super) fn note_group(&self, (turn, launched): (Turn, Time), exchanges: &[Exchange]) {
         let (_, element) = self.notes.elements.get();
-        let sum = |sends| exchanges.iter().filter(|exchange| exchange.sends == sends).map(|exchange| exchange.bytes.0).sum::<u64>() / element;
+        let sum =
+            |sends| exchanges.iter().filter(|exchange| exchange.sends == sends).map(|exchange| exchange.bytes.0).sum::<u64>() / element;
         let most = exchanges.iter().map(|exchange| exchange.bytes.0).max().unwrap_or(0);
         self.note((turn, launched), |kernel| Kernel {
             count: most / element,

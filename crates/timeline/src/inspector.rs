@@ -152,7 +152,8 @@ pub fn metrics(runs: &[KernelRun], places: &Places, out: &mut dyn Write) -> io::
     let mut buckets: BTreeMap<Bucket, Mean> = BTreeMap::new();
     for record in records(runs) {
         let (run, kernel) = (record.run, &record.run.kernel);
-        let choice = kernel.choice.map_or_else(String::new, |(how, protocol)| format!("{}_{}", algorithm_name(how), protocol.to_uppercase()));
+        let choice =
+            kernel.choice.map_or_else(String::new, |(how, protocol)| format!("{}_{}", algorithm_name(how), protocol.to_uppercase()));
         let bucket = Bucket {
             message: record.peer.is_some(),
             node: run.node,

@@ -11,6 +11,11 @@ mod perfetto;
 mod places;
 pub mod proto;
 
+#[cfg(test)]
+mod kernels_test;
+#[cfg(test)]
+mod perfetto_test;
+
 pub use kernel_log::{KernelLog, KernelRun};
 pub use perfetto::PerfettoWriter;
 pub use places::{Fanout, Places};

@@ -138,7 +138,7 @@ Examples:
   fabriscope bench krylov --on alaska-roce25 -n 256    iterations of conjugate gradients
   fabriscope bench ib_write_bw --on ri2 -n 5 --pcap write.pcap    the packets, for Wireshark
   fabriscope bench ib_write_bw --on ri2 --counters    what ports and adapters counted
-  fabriscope bench osu_allreduce --on ri2 --nodes 8 --ppn 1 -m 8:8 -i 2 -x 0 --trace run.pftrace    for ui.perfetto.dev
+  fabriscope bench osu_allreduce --on betzy-hdr --ppn 1 -m 8:8 -i 2 -x 0 --trace run.pftrace    for ui.perfetto.dev
   fabriscope bench all_reduce_perf --on azure-ndh100v5 -b 1M -e 1M -n 2 --trace kernels.json --inspector ops.jsonl
   fabriscope bench ib_write_bw --on ri2 -a --json     every number of the table with its unit, and the settings
   fabriscope bench ib_read_lat --help                 the options of a tool";
@@ -350,7 +350,8 @@ impl JobArgs {
 
     /// Takes what `later` says, and keeps the rest.
     fn update(&mut self, later: JobArgs) {
-        let JobArgs { on, transport, nodes, ppn, placement, noise, hosts, engine, cores, memory, devices, pcap, counters, timeline } = later;
+        let JobArgs { on, transport, nodes, ppn, placement, noise, hosts, engine, cores, memory, devices, pcap, counters, timeline } =
+            later;
         let text = |own: &mut Option<String>, other: Option<String>| *own = other.or_else(|| own.take());
         text(&mut self.on, on);
         text(&mut self.transport, transport);

@@ -287,7 +287,8 @@ fn the_board_names_metrics_that_are_written() {
     let board = include_str!("../../../../dashboards/fabriscope.json");
     let board: serde_json::Value = serde_json::from_str(board).unwrap();
     let panels = board["panels"].as_array().unwrap();
-    let asked: Vec<&str> = panels.iter().flat_map(|panel| panel["targets"].as_array().into_iter().flatten()).map(|t| t["expr"].as_str().unwrap()).collect();
+    let asked: Vec<&str> =
+        panels.iter().flat_map(|panel| panel["targets"].as_array().into_iter().flatten()).map(|t| t["expr"].as_str().unwrap()).collect();
     let asked: Vec<String> = asked.iter().map(|expr| expr.split(['(', '{']).nth(1).unwrap().to_owned()).collect();
     assert!(asked.len() > 20, "{asked:?}");
     let dialects = [Dialect::InfiniBand, Dialect::Roce, Dialect::OmniPath, Dialect::Efa, Dialect::Slingshot];
