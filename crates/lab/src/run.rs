@@ -18,6 +18,8 @@ use crate::fast_forward::{self, Deviation, Forwarding};
 use crate::lab::ResolvedLab;
 use crate::launch::{Launch, layout_of};
 use crate::memory::{Memory, peak};
+use crate::message_times::{self, MessageTime};
+use crate::quantiles::{cdf_columns, cdf_rows};
 use crate::sweep;
 use crate::tap::{CaptureRequest, Taps};
 use crate::timeline::{KernelFile, Recorders, TimelineRequest};
@@ -42,6 +44,8 @@ pub struct RunSettings {
     pub memory: Memory,
     /// Looks at queues and rates at every step of this length.
     pub series: Option<Span>,
+    /// The time of each message of a pattern, beside the time that it takes alone.
+    pub flows: Watch,
     /// Whether steady states are left out.
     pub forwarding: Forwarding,
 }
@@ -56,6 +60,7 @@ impl Default for RunSettings {
             timeline: TimelineRequest::default(),
             memory: Memory::default(),
             series: None,
+            flows: Watch::Off,
             forwarding: Forwarding::AsSaid,
         }
     }
@@ -91,6 +96,8 @@ pub struct SingleRun {
     /// What the busiest receiver of a pattern gets.
     busiest: Option<Bytes>,
     notes: Vec<String>,
+    /// The messages of a pattern, where asked for.
+    messages: Option<Vec<MessageTime>>,
     /// How far it lies from a run of every packet, where that was made too.
     deviation: Option<Deviation>,
 }
@@ -191,7 +198,19 @@ fn benchmark(lab: &ResolvedLab, bench: &Bench, seed: u64, settings: &RunSettings
     let (printed, run) = launch.run_on(&cluster)?;
     let wall_s = started.elapsed().as_secs_f64();
     let kernels = recorders.as_mut().map_or(Ok(Vec::new()), Recorders::finish)?;
-    Ok(SingleRun { run, cluster, tool: Some(printed), busiest: None, notes: Vec::new(), deviation: None, taps, kernels, wall_s, seed })
+    Ok(SingleRun {
+        run,
+        cluster,
+        tool: Some(printed),
+        busiest: None,
+        notes: Vec::new(),
+        messages: None,
+        deviation: None,
+        taps,
+        kernels,
+        wall_s,
+        seed,
+    })
 }
 
 fn wiring(error: TopologyError) -> LabError {
@@ -221,6 +240,7 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, settings: &RunSett
         series: settings.series,
         ..options(lab)
     };
+    let options = if settings.flows == Watch::On { RunOptions { op_times: Watch::On, ..options } } else { options };
     let check = settings.forwarding == Forwarding::Check;
     let options = match settings.forwarding {
         Forwarding::AsSaid => options,
@@ -243,7 +263,19 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, settings: &RunSett
         let (findings, mut notes) = (prepared.findings(), prepared.notes);
         let (run, wall_s) = measured(prepared.job)?;
         notes.extend(findings(&run));
-        return Ok(SingleRun { run, cluster, tool: None, busiest: None, notes, deviation: None, taps, kernels: Vec::new(), wall_s, seed });
+        return Ok(SingleRun {
+            run,
+            cluster,
+            tool: None,
+            busiest: None,
+            notes,
+            messages: None,
+            deviation: None,
+            taps,
+            kernels: Vec::new(),
+            wall_s,
+            seed,
+        });
     }
     let found = match workload {
         Workload::Capture(capture) => Some(captured(capture, &cluster)?),
@@ -261,6 +293,7 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, settings: &RunSett
     let schedule = Arc::new(schedule);
     let connections = connections(lab, traffic.transport, traffic.any_order)?;
     let compared = check.then(|| Arc::clone(&schedule));
+    let timed = (settings.flows == Watch::On).then(|| (Arc::clone(&schedule), connections.clone()));
     let exact = if check {
         let options = RunOptions { fast_forward: FastForward::Never, ..options.clone() };
         Some(engine.run(&cluster, Job::schedule(Arc::clone(&schedule), connections.clone()), &options, seed).map_err(refused)?)
@@ -269,8 +302,12 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, settings: &RunSett
     };
     let (run, wall_s) = measured(Job::schedule(schedule, connections))?;
     let deviation = compared.zip(exact).map(|(schedule, exact)| Deviation::of(&schedule, &exact, &run));
+    let messages = match timed {
+        Some((schedule, connections)) => Some(message_times::of(engine, (&cluster, &connections), (&schedule, &run), seed)?),
+        None => None,
+    };
     let busiest = traffic.received.map(|messages| Bytes(traffic.bytes.as_u64().saturating_mul(messages)));
-    Ok(SingleRun { run, cluster, tool: None, busiest, notes: traffic.notes, deviation, taps, kernels: Vec::new(), wall_s, seed })
+    Ok(SingleRun { run, cluster, tool: None, busiest, notes: traffic.notes, messages, deviation, taps, kernels: Vec::new(), wall_s, seed })
 }
 
 impl SingleRun {
@@ -294,6 +331,11 @@ impl SingleRun {
             let mut grid = Grid::new(crate::series::columns(&[]));
             crate::series::rows(&self.cluster, series, &[], &mut grid);
             outcome.record(grid.named("series"));
+        }
+        if let Some(messages) = &self.messages {
+            let mut cdf = Grid::new(cdf_columns(&[]));
+            cdf_rows(messages, &[], &mut cdf);
+            outcome.text("\n").keyed_table("cdf", cdf.clone()).record(cdf.named("cdf")).record(message_times::rows(messages));
         }
         if let Some(broken) = &self.run.breakage {
             outcome.text(breakage::told(broken)).set("breakage", breakage::data(broken));

@@ -70,6 +70,7 @@ Examples:
   fabriscope run labs/incast-8.toml --trace incast.pftrace
   fabriscope run labs/incast-8.toml --series queues.csv --step 1us
   fabriscope run labs/flows-websearch.toml --flows flows.parquet
+  fabriscope run labs/incast-8.toml --flows flows.csv --cdf cdf.csv
   fabriscope schema lab                       what may stand in such a file";
 
 /// Runs the command.
@@ -84,6 +85,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         timeline: args.timeline.request(),
         memory: args.memory.limit(),
         series: args.records.step()?,
+        flows: args.records.watch(),
         forwarding: match args.fast_forward {
             None => Forwarding::AsSaid,
             Some(HowFar::Skip) => Forwarding::Steady,
