@@ -39,7 +39,7 @@ pub(crate) trait Completion {
 pub(crate) fn cdf_columns(key: &[Column]) -> Vec<Column> {
     let mut columns = key.to_vec();
     columns.extend([
-        Column::number("share (%)", "share"),
+        Column::number("share", "share"),
         Column::number("FCT (us)", "fct_ps").unit("ps"),
         Column::number("slowdown", "slowdown"),
     ]);
