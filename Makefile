@@ -83,6 +83,7 @@ test-long:
 	GOLDEN_LONG=1 tests/golden/run.sh check target/release/fabriscope
 	THREADS_LONG=1 tests/threads.sh target/release/fabriscope
 	EXAMPLES_LONG=1 tests/examples.sh target/release/fabriscope
+	tests/timelines/check.sh target/release/fabriscope
 	$(FABRISCOPE) validate --long csd3-opa-imb-alltoall athena-edr-imb-alltoall
 
 bench: build
