@@ -108,6 +108,7 @@ test-long:
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check "dask[distributed]>=2024.1"
 	FABRISCOPE_LONG=1 PYTHONPATH=python $(VENV)/bin/python -m pytest
 	EXAMPLES_LONG=1 tests/examples.sh target/release/fabriscope
+	tests/timelines/check.sh target/release/fabriscope
 	$(FABRISCOPE) validate --long csd3-opa-imb-alltoall athena-edr-imb-alltoall
 
 bench: build

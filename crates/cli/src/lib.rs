@@ -17,6 +17,7 @@ mod progress;
 mod records;
 mod rows;
 mod tap;
+mod timeline;
 
 use std::ffi::OsString;
 

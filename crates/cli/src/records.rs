@@ -1,7 +1,8 @@
-//! `--flows` and `--series`: a row for each flow, or for each queue and pair at each step, in a file for other tools.
+//! `--flows`, `--cdf` and `--series`: a row for each flow, share of them, or queue and pair at each step, in a file for other tools.
 
 use std::path::{Path, PathBuf};
 
+use fabriscope_engine::Watch;
 use fabriscope_report::render::records;
 use fabriscope_report::{Grid, Outcome};
 use fabriscope_units::Span;
@@ -13,9 +14,13 @@ use crate::output::{write_file, write_with};
 /// What to record, and where to write it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
 pub struct RecordArgs {
-    /// Write a row for each flow of [workload.flows] to this file: .csv or .parquet
+    /// Write a row for each flow of [workload.flows], or for each message of a pattern, to this file: its completion time, the time that
+    /// it takes alone, and the slowdown; .csv or .parquet
     #[arg(long, value_name = "FILE")]
     pub flows: Option<PathBuf>,
+    /// Write how completion times and slowdowns are distributed to this file: .csv or .parquet
+    #[arg(long, value_name = "FILE")]
+    pub cdf: Option<PathBuf>,
     /// Write the bytes of every queue, and what each host sends to each other, at every step to this file: .csv or .parquet
     #[arg(long, value_name = "FILE")]
     pub series: Option<PathBuf>,
@@ -33,15 +38,21 @@ impl RecordArgs {
         if self.step == Some(Span::ZERO) {
             return Err(Failure::told("--step 0 is no interval", "write a time such as 10us"));
         }
-        for path in [&self.flows, &self.series].into_iter().flatten() {
+        for path in [&self.flows, &self.cdf, &self.series].into_iter().flatten() {
             format(path)?;
         }
         Ok(self.series.as_ref().map(|_| self.step.unwrap_or(STEP)))
     }
 
+    /// Whether the messages of a pattern are timed.
+    pub fn watch(&self) -> Watch {
+        if self.flows.is_some() || self.cdf.is_some() { Watch::On } else { Watch::Off }
+    }
+
     /// Writes the files.
     pub fn write(&self, outcome: &Outcome) -> Result<(), Failure> {
-        for (path, name, of) in [(&self.flows, "flows", "[workload.flows]"), (&self.series, "series", "patterns and flows")] {
+        let of = "patterns and flows";
+        for (path, name) in [(&self.flows, "flows"), (&self.cdf, "cdf"), (&self.series, "series")] {
             let Some(path) = path else { continue };
             let grid = outcome.recorded(name).ok_or_else(|| {
                 Failure::told(

@@ -86,7 +86,8 @@ pub(crate) fn fabric(parts: &ResolvedCluster) -> Result<(), Unsupported> {
 }
 
 fn watched(options: &RunOptions) -> Result<(), Unsupported> {
-    let RunOptions { threads: _, taps, counting, series, link_loads: _, op_times: _, faults, loss, deadlock, fast_forward } = options;
+    let RunOptions { threads: _, taps, counting, series, timeline, link_loads: _, op_times: _, faults, loss, deadlock, fast_forward } =
+        options;
     if *deadlock == DeadlockPolicy::Allow {
         return Err(refusal(
             Feature::Deadlock,
@@ -106,6 +107,13 @@ fn watched(options: &RunOptions) -> Result<(), Unsupported> {
             Feature::Taps,
             "packets, so there is nothing to capture",
             "use the packet engine (engine = \"packet\"), or leave --pcap out",
+        ));
+    }
+    if timeline.is_some() {
+        return Err(refusal(
+            Feature::Timelines,
+            "stages of messages, so there is nothing to draw",
+            "use the packet engine (engine = \"packet\"), or leave --trace out",
         ));
     }
     if *counting != Counting::Off || series.is_some() {

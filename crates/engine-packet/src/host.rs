@@ -2,14 +2,15 @@
 
 use std::ops::{Index, IndexMut};
 
-use fabriscope_engine::{HOST_MEMORY, Stage, StageSpan};
+use fabriscope_engine::{HOST_MEMORY, Stage};
 use fabriscope_nic::{Hops, Pipeline};
 use fabriscope_node::Adapter;
 use fabriscope_units::{Span, Time};
-use fabriscope_verbs::{MemoryId, Nic};
+use fabriscope_verbs::{MemoryId, Nic, QpNum};
 
 use crate::per_host::PerHost;
 use crate::trace::Log;
+use crate::world::World;
 
 /// One adapter: its transports, its pipeline, and what the engine has planned for it.
 pub(crate) struct Host {
@@ -149,9 +150,19 @@ impl IndexMut<u32> for Hosts {
 /// No lane: a packet whose buffer somebody else gives back.
 pub(crate) const NO_LANE: u32 = u32::MAX;
 
+impl World<'_> {
+    /// Follows a message that `rank` posts under an id, where there is a timeline: begun, built, rung and fetched at these times.
+    pub(crate) fn follow(&mut self, rank: u32, (host, qp, id): (u32, QpNum, u64), [begun, built, rung, fetched]: [Time; 4]) {
+        if self.watch.trace.timeline().is_some() {
+            self.watch.trace.owns(host, qp.0, rank);
+            self.watch.trace.post(host, qp.0, id, posting(host, begun, built, rung, fetched));
+        }
+    }
+}
+
 /// The beginning of a traced message: posted, rung, fetched.
 pub(crate) fn posting(node: u32, posted: Time, built: Time, rung: Time, fetched: Time) -> Log {
-    let mut log = Log { node, bytes: 0, posted, at: posted, stages: Vec::<StageSpan>::new() };
+    let mut log = Log::posted(node, posted);
     log.mark(Stage::Post, built, || "core".to_owned());
     log.mark(Stage::Doorbell, rung, || "pcie".to_owned());
     log.mark(Stage::WqeFetch, fetched, || "pcie".to_owned());

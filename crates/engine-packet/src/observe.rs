@@ -43,11 +43,12 @@ pub(crate) const LONGEST_PAUSE: u16 = u16::MAX;
 /// An observer for a part with `own` links of `all`, if anything is to be watched.
 pub(crate) fn observer(engine: &Scenario, layer: LinkLayer, own: usize, all: u32, levels: &[u8]) -> Option<Box<Observer>> {
     let tally = CounterBank::new(engine.counting, layer, all, levels);
-    if !engine.link_loads && engine.taps.is_empty() && tally.is_none() && engine.series.is_none() {
+    let series = Sampler::new(engine.series, engine.timeline.as_ref().map(|timeline| timeline.step));
+    if !engine.link_loads && engine.taps.is_empty() && tally.is_none() && series.is_none() {
         return None;
     }
-    let loads = vec![(0, Bytes::ZERO); if engine.link_loads { own } else { 0 }];
-    let mut observer = Observer { loads, tally, series: engine.series.map(Sampler::new), ..Observer::default() };
+    let loads = vec![(0, Bytes::ZERO); if engine.link_loads || engine.timeline.is_some() { own } else { 0 }];
+    let mut observer = Observer { loads, tally, series, ..Observer::default() };
     if !engine.taps.is_empty() {
         observer.taps = vec![0; all as usize];
         for tap in &engine.taps {

@@ -158,11 +158,14 @@ impl Processes {
     fn ring(
         &self,
         world: &mut World<'_>,
-        index: usize,
+        (index, rank): (usize, u32),
         (host, qp): (u32, QpNum),
         mut wr: SendWr,
         clock: Time,
     ) -> Result<Time, EngineError> {
+        if world.watch.trace.timeline().is_some() {
+            wr.flags |= SendFlags::TRACED;
+        }
         let inline = wr.length() <= self.library(index).inline_limit;
         if inline {
             wr.flags |= SendFlags::INLINE;
@@ -171,13 +174,15 @@ impl Processes {
         let h = world.host(host);
         let posted = h.nic().post_send(built, qp, &wr).map_err(|error| EngineError::Setup(error.in_full()))?;
         let bytes = wqe_bytes(&wr);
-        let mut seen = built + self.cpu(index).mmio_latency;
+        let rung = built + self.cpu(index).mmio_latency;
+        let mut seen = rung;
         if self.costs[index].doorbell.pushes(1, bytes, inline) {
             seen += self.cpu(index).blueflame_block * (bytes.0.div_ceil(64).max(1) - 1);
         } else {
             let timing = *h.pipeline.bus();
             seen += timing.read_latency + timing.completion_time(Bytes(bytes.0.div_ceil(64) * 64));
         }
+        world.follow(rank, (host, qp, wr.wr_id), [clock, built, rung.min(seen), seen]);
         world.queue.push(seen, Event::work(host, qp, posted.wqe));
         Ok(built + self.cpu(index).mmio_busy)
     }
@@ -253,7 +258,7 @@ impl Transferring {
             }
             let length = (bytes + p.library(index).header).saturating_u32();
             let wr = SendWr::send(u64::from(op), Sge { addr: 0, length, lkey: end.memory.lkey }).with_imm(tag);
-            clock = p.ring(world, index, (host, qp), wr, clock)?;
+            clock = p.ring(world, (index, rank), (host, qp), wr, clock)?;
             world.queue.push(clock, Event::done(rank, op));
             return Ok(clock);
         };
@@ -320,7 +325,7 @@ impl Transferring {
             wr = wr.signaled();
         }
         let clock = clock + costs.packet + p.copy(index, bytes);
-        p.ring(world, index, (rank / p.per_host, qp), wr, clock)
+        p.ring(world, (index, rank), (rank / p.per_host, qp), wr, clock)
     }
 
     /// Handles what came; returns when the core is free again.

@@ -112,7 +112,7 @@ impl World<'_> {
         self.watch.stats.queue_pairs = self.hosts.iter_mut().map(|host| u64::from(host.nic().queue_pairs())).max().unwrap_or(0);
         self.watch.stats.context_misses = self.hosts.iter().map(|host| host.pipeline.context_misses()).sum();
         self.watch.stats.pkey_violations += self.hosts.iter().map(Host::pkey_violations).sum::<u64>();
-        let series = self.watch.observer.as_mut().and_then(|observer| observer.series.take()).map(Sampler::into_series);
+        let series = self.watch.observer.as_mut().and_then(|observer| observer.series.take()).and_then(Sampler::into_series);
         let counters = self.watch.observer.and_then(|observer| observer.into_counters());
         Run {
             end: ending.at,

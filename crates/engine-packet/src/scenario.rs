@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fabriscope_collectives::schedule;
 use fabriscope_engine::{
     Cluster, Connections, Counting, DeadlockPolicy, EngineError, FastForward, FaultPlan, Job, Library, Loss, PacketOrder, Placement,
-    Prepared, ProgramsWork, RankRounds, Recovery, Run, RunOptions, Service, Spraying, Tap, Watch, Work,
+    Prepared, ProgramsWork, RankRounds, Recovery, Run, RunOptions, Service, Spraying, Tap, Timeline, Watch, Work,
 };
 use fabriscope_node::Ties;
 use fabriscope_schedule::Schedule;
@@ -27,6 +27,7 @@ pub(crate) struct Scenario {
     pub taps: Vec<Tap>,
     pub counting: Counting,
     pub series: Option<Span>,
+    pub timeline: Option<Timeline>,
     pub times: bool,
     pub transfers: Transfers,
     pub levels: Vec<((u32, u32), u8)>,
@@ -73,7 +74,8 @@ impl Scenario {
             Placement::PerAdapter(count) => *count,
             Placement::PerNode(_) | Placement::Nodes(_) => 1,
         };
-        let RunOptions { threads, taps, counting, series, link_loads, op_times, faults, loss, deadlock, fast_forward } = options.clone();
+        let RunOptions { threads, taps, counting, series, timeline, link_loads, op_times, faults, loss, deadlock, fast_forward } =
+            options.clone();
         let (any_order, spray) = (order == PacketOrder::Any, spraying == Spraying::PerPacket);
         Scenario {
             loss,
@@ -82,6 +84,7 @@ impl Scenario {
             taps,
             counting,
             series,
+            timeline,
             times: op_times == Watch::On,
             transfers: Transfers { service, any_order, spray, level, recovery, pkey, rate, per_host, library },
             levels,
@@ -127,6 +130,8 @@ impl Scenario {
             Service::Ud => Ok(vec![setup::world(self, cluster, seed)?]),
             // The same holds of the tags of messages that carry none.
             _ if cluster.parts.groups.iter().any(|group| group.node.nic.iwarp.is_some()) => Ok(vec![setup::world(self, cluster, seed)?]),
+            // Stages of a message are noted where it is, which is one part.
+            _ if self.timeline.is_some() => Ok(vec![setup::world(self, cluster, seed)?]),
             // A run that skips is moved on as a whole.
             _ if self.fast_forward != FastForward::Never => Ok(vec![setup::world(self, cluster, seed)?]),
             _ => setup::worlds(self, cluster, seed),
@@ -142,8 +147,8 @@ impl Scenario {
         seed: u64,
     ) -> Result<Started<'a>, EngineError> {
         let mut worlds = match work.ties {
-            Ties::Fences => setup::worlds_of_programs(self, cluster, &homes, seed)?,
-            Ties::Any => vec![setup::world(self, cluster, seed)?],
+            Ties::Fences if self.timeline.is_none() => setup::worlds_of_programs(self, cluster, &homes, seed)?,
+            Ties::Fences | Ties::Any => vec![setup::world(self, cluster, seed)?],
         };
         if worlds.len() == 1 {
             let world = worlds.swap_remove(0);

@@ -4,9 +4,9 @@
 //! host between two steps, repeated packets included.
 //! Not modelled: queues within switches other than those before links.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use fabriscope_engine::{PairSent, QueueDepth, Series};
+use fabriscope_engine::{LinkLoad, Moment, PairSent, QueueDepth, Series};
 use fabriscope_units::{Bytes, Span, Time};
 
 use crate::event::Event;
@@ -23,15 +23,27 @@ pub(crate) struct Sampler {
     open: BTreeMap<(u32, u32), (u32, Bytes)>,
     /// Steps in a row at which nothing else was planned.
     idle: u32,
+    /// What is measured is kept, for a series.
+    keeps: bool,
+    /// What was told of each link last, where that is asked for: its queue, and what it had sent by then.
+    told: BTreeMap<u32, (Bytes, Bytes)>,
+    /// Links that sent nothing before the last look.
+    resting: BTreeSet<u32>,
+    /// What was told of each adapter last.
+    told_of_adapters: BTreeMap<u32, (u64, Bytes)>,
 }
 
 impl Sampler {
-    pub fn new(step: Span) -> Sampler {
-        Sampler { step, ..Sampler::default() }
+    /// With the steps of a series and of a timeline; where both are asked for, a timeline has those of the series.
+    pub fn new(series: Option<Span>, timeline: Option<Span>) -> Option<Sampler> {
+        Some(Sampler { step: series.or(timeline)?, keeps: series.is_some(), ..Sampler::default() })
     }
 
     /// `from` built a packet for `to`.
     pub fn built(&mut self, now: Time, from: u32, to: u32, payload: Bytes) {
+        if !self.keeps {
+            return;
+        }
         let step = u32::try_from((now - Time::ZERO).as_ps() / self.step.as_ps().max(1)).unwrap_or(u32::MAX);
         let open = self.open.entry((from, to)).or_insert((step, Bytes::ZERO));
         if open.0 != step {
@@ -41,11 +53,50 @@ impl Sampler {
         open.1 += payload;
     }
 
-    pub fn into_series(mut self) -> Series {
+    pub fn into_series(mut self) -> Option<Series> {
+        if !self.keeps {
+            return None;
+        }
         self.sent.extend(self.open.into_iter().map(|((from, to), (step, bytes))| PairSent { step, from, to, bytes }));
         self.sent.retain(|sent| sent.bytes > Bytes::ZERO);
         self.sent.sort_unstable();
-        Series { step: self.step, queues: self.queues, sent: self.sent }
+        Some(Series { step: self.step, queues: self.queues, sent: self.sent })
+    }
+}
+
+impl Sampler {
+    /// What has changed of links since the look before, whose queues and loads are these now.
+    fn news(&mut self, time: Time, queues: BTreeMap<u32, Bytes>, loads: Vec<LinkLoad>) -> Vec<Moment> {
+        let mut news = Vec::new();
+        // Whatever waits before a link was sent to it, but for what it has not sent anything of yet.
+        let mut now: BTreeMap<u32, (Bytes, Bytes)> = loads.iter().map(|load| (load.link, (Bytes::ZERO, load.bytes))).collect();
+        for (link, queue) in queues {
+            now.entry(link).or_default().0 = queue;
+        }
+        for (link, (queue, total)) in now {
+            let before = self.told.entry(link).or_default();
+            let sent = total.saturating_sub(before.1);
+            let idle = self.resting.contains(&link);
+            if queue != before.0 || sent > Bytes::ZERO || !idle {
+                news.push(Moment::Link { time, link, queue, sent });
+            }
+            if sent == Bytes::ZERO {
+                self.resting.insert(link)
+            } else {
+                self.resting.remove(&link)
+            };
+            *before = (queue, total);
+        }
+        news
+    }
+
+    /// The same of adapters with what they have outstanding.
+    fn news_of_adapters(&mut self, time: Time, outstanding: impl Iterator<Item = (u32, u64, Bytes)>) -> Vec<Moment> {
+        let changed = |(adapter, messages, bytes): (u32, u64, Bytes)| {
+            let before = self.told_of_adapters.insert(adapter, (messages, bytes));
+            (before != Some((messages, bytes))).then_some(Moment::Adapter { time, adapter, messages, bytes })
+        };
+        outstanding.filter_map(changed).collect()
     }
 }
 
@@ -79,8 +130,21 @@ impl World<'_> {
             }
         }
         let quiet = self.queue.is_empty();
+        let loads = if self.watch.trace.timeline().is_some() { self.link_loads() } else { Vec::new() };
         let Some(series) = self.watch.observer.as_mut().and_then(|observer| observer.series.as_mut()) else { return };
-        series.queues.extend(found);
+        let timeline = self.watch.trace.timeline().cloned();
+        if let Some(timeline) = &timeline {
+            let queues = found.iter().map(|depth| (depth.link, depth.bytes));
+            for moment in series.news(now, queues.collect(), loads) {
+                timeline.record(moment);
+            }
+            for moment in series.news_of_adapters(now, self.watch.trace.outstanding()) {
+                timeline.record(moment);
+            }
+        }
+        if series.keeps {
+            series.queues.extend(found);
+        }
         series.idle = if quiet { series.idle + 1 } else { 0 };
         if series.idle < MOST_IDLE {
             let next = now + series.step;

@@ -262,7 +262,7 @@ impl<'e, 'a> Blueprint<'e, 'a> {
                 links.wires = vec![Wire::IDLE; own];
                 links.link_level = LinkLevel::new(&self.cluster.parts.line, own, self.streams.stream("link retry", u64::from(links.part)));
             }
-            let mut watch = Watch::new(self.arrivals());
+            let mut watch = Watch::new(self.arrivals(), self.engine.timeline.clone());
             watch.observer = observer(self.engine, self.cluster.parts.link_layer.wire(), own, graph.link_count(), &self.qos.numbers());
             let ext_headers = ExtHeaders::of_part(links.part, layout.parts());
             let mut world = World {

@@ -2,13 +2,15 @@
 //!
 //! Only packets with the `TRACED` flag come here, so an ordinary run pays one test of a bit per hop.
 
-use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, VecDeque};
 
-use fabriscope_engine::{MessageTrace, Stage, StageSpan};
-use fabriscope_units::Time;
+use fabriscope_engine::{Followed, MessageTrace, Moment, Stage, StageSpan, Timeline};
+use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::Packet;
 use rustc_hash::FxHashMap;
+
+use crate::per_host::PerHost;
 
 /// The intervals of one packet so far.
 #[derive(Debug, Clone)]
@@ -18,6 +20,15 @@ pub(crate) struct Log {
     pub posted: Time,
     pub at: Time,
     pub stages: Vec<StageSpan>,
+    /// The queue pair that sent it, and the adapter that it goes to, once a packet was built.
+    pub qp: u32,
+    pub to: Option<u32>,
+    /// The rank that posted it, where that is known.
+    pub rank: Option<u32>,
+    /// It is the packet that ends the message.
+    pub last: bool,
+    /// The rank whose queue pair it came to, where that is known.
+    pub reader: Option<u32>,
 }
 
 impl Log {
@@ -26,6 +37,16 @@ impl Log {
             self.stages.push(StageSpan { stage, span: until - self.at, place: place() });
             self.at = until;
         }
+    }
+
+    /// A message that `node` began to post at a time.
+    pub fn posted(node: u32, posted: Time) -> Log {
+        Log { node, bytes: 0, posted, at: posted, stages: Vec::new(), qp: 0, to: None, rank: None, last: false, reader: None }
+    }
+
+    fn follow(self) -> Followed {
+        let (qp, to, rank) = (self.qp, self.to, self.rank);
+        Followed { qp, to, rank, trace: self.end() }
     }
 
     pub fn end(self) -> MessageTrace {
@@ -57,13 +78,81 @@ pub(crate) struct Tracer {
     done: Vec<MessageTrace>,
     /// Landed messages that no program looked for before many others.
     unseen: Vec<MessageTrace>,
+    told: Option<Told>,
+}
+
+/// What is told while the run goes.
+#[derive(Debug)]
+struct Told {
+    timeline: Timeline,
+    /// Messages and bytes of each adapter that are posted and not over.
+    outstanding: BTreeMap<u32, (u64, Bytes)>,
+    /// Who posts to a queue pair, by adapter and number. Looked up, never iterated.
+    owners: FxHashMap<(u32, u32), u32>,
+    /// How long after a completion a spinning core has seen it, where none is simulated that looks.
+    detects: Option<PerHost<Span>>,
 }
 
 impl Tracer {
+    /// Nothing is followed yet; `timeline` hears of messages when they are over, and none are kept.
+    pub fn new(timeline: Option<Timeline>) -> Tracer {
+        let told = timeline.map(|timeline| Told { timeline, outstanding: BTreeMap::new(), owners: FxHashMap::default(), detects: None });
+        Tracer { told, ..Tracer::default() }
+    }
+    /// Who hears of what happens.
+    pub fn timeline(&self) -> Option<&Timeline> {
+        self.told.as_ref().map(|told| &told.timeline)
+    }
+    /// Messages and bytes of each adapter that are posted and not over, in the order of the adapters.
+    pub fn outstanding(&self) -> impl Iterator<Item = (u32, u64, Bytes)> {
+        self.told.iter().flat_map(|told| &told.outstanding).map(|(host, (messages, bytes))| (*host, *messages, *bytes))
+    }
+    /// Rank `rank` posts to a queue pair.
+    pub fn owns(&mut self, host: u32, qp: u32, rank: u32) {
+        if let Some(told) = &mut self.told {
+            told.owners.insert((host, qp), rank);
+        }
+    }
+    /// No programs look at what lands: a core has seen it so long after its completion.
+    pub fn detects(&mut self, spans: PerHost<Span>) {
+        if let Some(told) = &mut self.told {
+            told.detects = Some(spans);
+        }
+    }
+    /// The message is over.
+    fn finish(&mut self, log: Log) {
+        match &mut self.told {
+            None => self.done.push(log.end()),
+            Some(told) => {
+                if let Some((messages, bytes)) = told.outstanding.get_mut(&log.node) {
+                    *messages = messages.saturating_sub(1);
+                    *bytes = bytes.saturating_sub(Bytes(log.bytes));
+                }
+                told.timeline.record(Moment::Message(log.follow()));
+            }
+        }
+    }
+    /// The message is in memory, and nobody is told.
+    pub fn rest(&mut self, log: Log) {
+        if self.told.is_some() && log.last {
+            self.finish(log);
+        }
+    }
+    /// The packet that ends a message of `host` with so many bytes was built.
+    pub fn build(&mut self, host: u32, message: u64) {
+        if let Some((_, bytes)) = self.told.as_mut().and_then(|told| told.outstanding.get_mut(&host)) {
+            *bytes += Bytes(message);
+        }
+    }
     pub fn start(&mut self, packet: &Packet, log: Log) {
         self.packets.insert(key(packet), log);
     }
-    pub fn post(&mut self, host: u32, qp: u32, wr_id: u64, log: Log) {
+    pub fn post(&mut self, host: u32, qp: u32, wr_id: u64, mut log: Log) {
+        if let Some(told) = &mut self.told {
+            told.outstanding.entry(host).or_default().0 += 1;
+            log.rank = told.owners.get(&(host, qp)).copied();
+        }
+        log.qp = qp;
         self.posted.entry((host, qp, wr_id)).or_default().push_back(log);
     }
     pub fn posted(&mut self, host: u32, qp: u32, wr_id: u64, last: bool) -> Option<Log> {
@@ -92,15 +181,33 @@ impl Tracer {
         if last { self.answering.remove(&(host, qp)) } else { self.answering.get(&(host, qp)).cloned() }
     }
     /// The message is visible at `host`; the program that waits there ends the trace.
-    pub fn land(&mut self, host: u32, log: Log) {
+    pub fn land(&mut self, (host, qp): (u32, u32), mut log: Log) {
+        log.reader = self.told.as_ref().and_then(|told| told.owners.get(&(host, qp)).copied());
+        if let Some(detects) = self.told.as_ref().and_then(|told| told.detects.as_ref()) {
+            let seen = log.at + detects.of(host);
+            log.mark(Stage::Poll, seen, || "core".to_owned());
+            return self.finish(log);
+        }
         let landed = self.landed.entry(host).or_default();
         landed.push_back(log);
-        if landed.len() > MOST_LANDED {
-            self.unseen.extend(landed.pop_front().map(Log::end));
+        if landed.len() > MOST_LANDED
+            && let Some(log) = landed.pop_front()
+        {
+            match self.told {
+                Some(_) => self.finish(log),
+                None => self.unseen.push(log.end()),
+            }
         }
     }
     /// The messages that programs saw; where they look for none, those that landed.
-    pub fn into_traces(self) -> Vec<MessageTrace> {
+    pub fn into_traces(mut self) -> Vec<MessageTrace> {
+        if self.told.is_some() {
+            let mut left: Vec<Log> = self.landed.drain().flat_map(|(_, logs)| logs).collect();
+            left.extend(self.entries.drain().flat_map(|(_, logs)| logs));
+            left.sort_by_key(|log| (log.at, log.posted, log.node, log.qp));
+            left.into_iter().for_each(|log| self.finish(log));
+            return Vec::new();
+        }
         if !self.done.is_empty() {
             return self.done;
         }
@@ -112,20 +219,28 @@ impl Tracer {
     pub fn land_entry(&mut self, host: u32, log: Log) {
         self.entries.entry(host).or_default().push(log);
     }
-    /// A program of `host` has seen what landed, at `time`.
-    pub fn seen(&mut self, host: u32, time: Time) {
+    /// The program of a rank of `host` has seen what landed, at `time`; where nobody knows for whom that is, whoever looks first sees it.
+    pub fn seen(&mut self, (host, rank): (u32, u32), time: Time) {
         let landed = self.landed.entry(host).or_default();
-        while landed.front().is_some_and(|log| log.at <= time)
-            && let Some(mut log) = landed.pop_front()
+        let mut seen: Vec<Log> = Vec::new();
+        if self.told.is_some() {
+            let mine = |log: &Log| log.at <= time && log.reader.is_none_or(|reader| reader == rank);
+            let (own, others): (VecDeque<Log>, VecDeque<Log>) = std::mem::take(landed).into_iter().partition(mine);
+            *landed = others;
+            seen.extend(own);
+        }
+        while self.told.is_none()
+            && landed.front().is_some_and(|log| log.at <= time)
+            && let Some(log) = landed.pop_front()
         {
-            log.mark(Stage::Poll, time, || "core".to_owned());
-            self.done.push(log.end());
+            seen.push(log);
         }
         if let Some(entries) = self.entries.get_mut(&host) {
-            for mut log in entries.extract_if(.., |log| log.at <= time) {
-                log.mark(Stage::Poll, time, || "core".to_owned());
-                self.done.push(log.end());
-            }
+            seen.extend(entries.extract_if(.., |log| log.at <= time));
+        }
+        for mut log in seen {
+            log.mark(Stage::Poll, time, || "core".to_owned());
+            self.finish(log);
         }
     }
 }
@@ -145,7 +260,11 @@ mod tests {
     #[test]
     fn the_two_directions_of_a_connection_are_kept_apart() {
         let packet = |opcode: Opcode| Packet { psn: 7, dest_qp: 2, opcode: opcode.as_u8(), ..Packet::default() };
-        let log = |bytes| Log { node: 0, bytes, posted: Time::ZERO, at: Time::ZERO, stages: Vec::new() };
+        let log = |bytes| {
+            let mut log = Log::posted(0, Time::ZERO);
+            log.bytes = bytes;
+            log
+        };
         let (request, response) = (packet(Opcode::RC_READ_REQUEST), packet(Opcode::RC_READ_RESPONSE_ONLY));
         let mut tracer = Tracer::default();
         tracer.start(&request, log(1));

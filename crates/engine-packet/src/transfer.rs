@@ -14,7 +14,7 @@ use fabriscope_engine::{Cluster, EngineError, Feature, Library, OpTimes, Order, 
 use fabriscope_node::{CpuCosts, DoorbellPolicy};
 use fabriscope_schedule::{OpKind, Schedule};
 use fabriscope_units::{Bytes, Remedy, Time};
-use fabriscope_verbs::{CqId, Remote, SendWr, Service, Sge, Wc, WcOpcode, WcStatus};
+use fabriscope_verbs::{CqId, Remote, SendFlags, SendWr, Service, Sge, Wc, WcOpcode, WcStatus};
 use rustc_hash::FxHashMap;
 
 use crate::connect::{self, Rank, WR_LIMIT};
@@ -155,6 +155,9 @@ impl Transferring {
     /// Starts what waits for nothing.
     pub fn begin(&mut self, world: &mut World<'_>) -> Result<(), EngineError> {
         self.forgiving = world.watch.faults.as_ref().is_some_and(|faults| faults.planned());
+        if world.watch.trace.timeline().is_some() {
+            world.watch.trace.detects(per_host(world.cluster, |parts| timing::cpu(parts).detect));
+        }
         for rank in 0..self.ranks.len() as u32 {
             self.begin_rank(world, rank)?;
         }
@@ -347,7 +350,11 @@ impl Transferring {
             if last {
                 wr = wr.signaled();
             }
+            let begun = clock;
             clock += cpu.wqe_build;
+            if world.watch.trace.timeline().is_some() {
+                wr.flags |= SendFlags::TRACED;
+            }
             let h = world.host(host);
             let posted = h.nic().post_send(clock, qp, &wr).map_err(|error| EngineError::Setup(error.in_full()))?;
             let timing = *h.pipeline.bus();
@@ -355,6 +362,7 @@ impl Transferring {
             if !doorbell.pushes(1, Bytes(64), false) {
                 seen += timing.read_latency + timing.completion_time(Bytes(64));
             }
+            world.follow(rank, (host, qp, id), [begun, clock, clock + cpu.mmio_latency, seen]);
             clock += cpu.mmio_busy;
             world.queue.push(seen, Event::work(host, qp, posted.wqe));
             offset += length;

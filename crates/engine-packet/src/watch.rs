@@ -1,6 +1,6 @@
 //! What looks at a run, and what disturbs it.
 
-use fabriscope_engine::Stats;
+use fabriscope_engine::{Stats, Timeline};
 
 use crate::faults::Faults;
 use crate::observe::Observer;
@@ -28,8 +28,8 @@ pub(crate) enum Arrivals {
 
 impl Watch {
     /// Nothing is watched yet.
-    pub fn new(arrivals: Arrivals) -> Watch {
-        Watch { stats: Stats::default(), trace: Tracer::default(), observer: None, faults: None, arrivals }
+    pub fn new(arrivals: Arrivals, timeline: Option<Timeline>) -> Watch {
+        Watch { stats: Stats::default(), trace: Tracer::new(timeline), observer: None, faults: None, arrivals }
     }
 
     /// Whether arrivals are looked at.

@@ -20,6 +20,7 @@ mod sighting;
 mod skipped;
 mod stage;
 mod support;
+mod timeline;
 pub mod timing;
 
 pub use breakage::{Breakage, FaultReport, NewTables};
@@ -38,6 +39,7 @@ pub use sighting::{Seen, Sighting, Tap};
 pub use skipped::{Skipped, Unsteady};
 pub use stage::{HOST_MEMORY, MessageTrace, Stage, StageSpan};
 pub use support::{Feature, Unsupported};
+pub use timeline::{Followed, Moment, Recorder, Timeline};
 
 use fabriscope_catalog::ResolvedCluster;
 use fabriscope_units::Bytes;

@@ -4,6 +4,7 @@ use fabriscope_units::Span;
 
 use crate::fault_plan::FaultPlan;
 use crate::sighting::Tap;
+use crate::timeline::Timeline;
 
 /// Options of a run. Results depend on none of them but `faults`, `loss`, `deadlock` and `fast_forward`.
 #[derive(Debug, Clone, Default)]
@@ -16,6 +17,8 @@ pub struct RunOptions {
     pub counting: Counting,
     /// Looks at queues and rates at every step of this length: [`Run::series`](crate::Run::series).
     pub series: Option<Span>,
+    /// Where the run tells what happens, while it goes.
+    pub timeline: Option<Timeline>,
     /// Whether the load of each link is noted: [`Run::links`](crate::Run::links).
     pub link_loads: Watch,
     /// Whether start and end of each operation of a schedule are noted: [`Run::ops`](crate::Run::ops).

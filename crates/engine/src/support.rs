@@ -52,6 +52,8 @@ pub enum Feature {
     Taps,
     /// Counters of ports and adapters: there are no packets to count.
     Counters,
+    /// Timelines: there are no stages of messages to draw.
+    Timelines,
     /// Receivers that take packets in any order.
     PacketOrder,
     /// Routing that can deadlock: there are no buffers that fill.
@@ -81,6 +83,7 @@ impl fmt::Display for Feature {
             Feature::Faults => "faults",
             Feature::Taps => "taps",
             Feature::Counters => "counters",
+            Feature::Timelines => "timelines",
             Feature::PacketOrder => "order of packets",
             Feature::Deadlock => "deadlock",
             Feature::NodeGroups => "node groups",

@@ -17,6 +17,7 @@ use crate::launch::{self, Launch, LaunchError, layout_of};
 use crate::memory::Memory;
 use crate::run::points;
 use crate::tap::{CaptureRequest, Taps};
+use crate::timeline::{KernelFile, Recorders, TimelineRequest};
 
 /// What the OSU benchmarks run over.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -65,6 +66,8 @@ pub struct BenchRequest {
     pub capture: CaptureRequest,
     /// What ports and adapters count.
     pub counting: Counting,
+    /// What is drawn over time.
+    pub timeline: TimelineRequest,
     /// Which engine runs it.
     pub engine: BenchEngine,
     /// Cores for one run; the result does not depend on it.
@@ -97,6 +100,8 @@ pub struct BenchRun {
     pub cluster: Option<Cluster>,
     /// Where packets were captured.
     pub taps: Option<Taps>,
+    /// Timelines that are to be written now that the run is over.
+    pub kernels: Vec<KernelFile>,
     layout: Option<Layout>,
 }
 
@@ -175,6 +180,7 @@ impl BenchRequest {
             noise: None,
             capture: CaptureRequest::default(),
             counting: Counting::Off,
+            timeline: TimelineRequest::default(),
             engine: BenchEngine::Auto,
             threads: 1,
             memory: Memory::default(),
@@ -294,8 +300,8 @@ impl BenchSetup {
         let layout = match (engine, layout) {
             (BenchEngine::Packet, _) => return Ok(None),
             (BenchEngine::Flow, _) if watched => {
-                let what = "the flow engine has no packets to capture or to count".to_owned();
-                return Err(LabError::refused(what, "leave --pcap and --counters out, or use --engine packet"));
+                let what = "the flow engine has no packets to capture, to count or to draw".to_owned();
+                return Err(LabError::refused(what, "leave --pcap, --counters and --trace out, or use --engine packet"));
             }
             (_, Some(layout)) if matches!(tool, Tool::Collective(_)) && !watched => layout,
             (BenchEngine::Flow, _) => {
@@ -348,14 +354,20 @@ impl BenchSetup {
     fn run_with(self, wired: Option<&Cluster>, listener: Option<Listener>) -> Result<BenchRun, LabError> {
         let layout = self.layout()?;
         let request = &self.request;
-        let watched = request.capture.file.is_some() || request.counting != Counting::Off;
+        let drawn = !request.timeline.is_empty();
+        if drawn {
+            request.timeline.check(request.tool)?;
+        }
+        let watched = request.capture.file.is_some() || request.counting != Counting::Off || drawn;
         if let Some((bench, why)) = self.without_packets(layout, watched)? {
             let (printed, run) = bench.run(why, listener)?;
-            return Ok(BenchRun { setup: self, printed, run, cluster: None, taps: None, layout });
+            return Ok(BenchRun { setup: self, printed, run, cluster: None, taps: None, kernels: Vec::new(), layout });
         }
         let cluster = if watched { Some(Cluster::new(self.parts.clone()).map_err(LaunchError::from)?) } else { None };
         let taps = cluster.as_ref().map_or(Ok(None), |cluster| request.capture.taps(cluster))?;
+        let mut recorders = cluster.as_ref().map_or(Ok(None), |cluster| request.timeline.recorders(cluster))?;
         let launch = Launch {
+            timeline: recorders.as_ref().map(|recorders| recorders.timeline.clone()),
             nodes: request.placement.unwrap_or(self.parts.placement),
             chosen: &self.chosen,
             layout,
@@ -368,7 +380,8 @@ impl BenchSetup {
             ..Launch::new(request.tool, &request.options, &self.parts)
         };
         let (printed, run) = launch.run_heard(cluster.as_ref().or(wired), listener)?;
-        Ok(BenchRun { setup: self, printed, run, cluster, taps, layout })
+        let kernels = recorders.as_mut().map_or(Ok(Vec::new()), Recorders::finish)?;
+        Ok(BenchRun { setup: self, printed, run, cluster, taps, kernels, layout })
     }
 }
 

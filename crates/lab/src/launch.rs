@@ -1,7 +1,7 @@
 //! From a tool and a cluster to what the tool prints: the machine as the tool sees it, the job, the run.
 
 use fabriscope_catalog::{NodeChoice, ResolvedCluster};
-use fabriscope_engine::{Cluster, Counting, Engine, EngineError, FaultPlan, Job, Run, RunOptions, Tap};
+use fabriscope_engine::{Cluster, Counting, Engine, EngineError, FaultPlan, Job, Run, RunOptions, Tap, Timeline};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_fabric::topology::TopologyError;
 use fabriscope_node::{Main, Ties};
@@ -119,6 +119,8 @@ pub struct Launch<'a> {
     pub taps: Vec<Tap>,
     /// What ports and adapters count.
     pub counting: Counting,
+    /// Who hears what happens, while it does.
+    pub timeline: Option<Timeline>,
     /// What breaks.
     pub faults: Option<FaultPlan>,
     /// Cores for one run; the result does not depend on it.
@@ -143,6 +145,7 @@ impl<'a> Launch<'a> {
             traced: false,
             taps: Vec::new(),
             counting: Counting::Off,
+            timeline: None,
             faults: None,
             threads: 1,
             memory: Memory::default(),
@@ -191,7 +194,8 @@ impl<'a> Launch<'a> {
     fn prepared(&self, cluster: Option<&Cluster>) -> Result<Prepared, LaunchError> {
         let layout = self.layout.unwrap_or_else(|| layout(self.parts, None, None));
         let mut target = Target::common(self.parts, layout, self.binding.clone())?;
-        let watched = self.traced || !self.taps.is_empty() || self.counting != Counting::Off || self.faults.is_some();
+        let watched =
+            self.traced || self.timeline.is_some() || !self.taps.is_empty() || self.counting != Counting::Off || self.faults.is_some();
         target.every_iteration = watched || self.parts.is_random();
         if let (Some(cluster), Tool::NcclTests(_) | Tool::Xccl(_)) = (cluster, self.tool) {
             // What these find on a node depends on its kind: which nodes they get is known before they start.
@@ -199,10 +203,15 @@ impl<'a> Launch<'a> {
             let taken = if pairs { 2 } else { layout.nodes };
             target = target.joined(self.parts, &self.seats(cluster, taken));
         }
-        if let Some(need) = self.tool.memory(self.options, &target) {
+        let mut options = self.options.to_vec();
+        if self.timeline.is_some() && matches!(self.tool, Tool::NcclTests(_)) && !options.iter().any(|word| word == EXACT) {
+            // A timeline shows the kernels that there are, and not those that stand for others.
+            options.push(EXACT.to_owned());
+        }
+        if let Some(need) = self.tool.memory(&options, &target) {
             self.memory.fits(need).map_err(LaunchError::Memory)?;
         }
-        Ok(self.tool.prepare(self.options, &target)?)
+        Ok(self.tool.prepare(&options, &target)?)
     }
 
     /// What the run takes of memory, about; nothing where that is little.
@@ -238,11 +247,16 @@ impl<'a> Launch<'a> {
         let taken = prepared.placing.nodes(ranks);
         let seats = self.seated(cluster, taken)?;
         let nodes = (0..ranks).map(|rank| seats[prepared.placing.seat(rank).0 as usize]).collect();
-        let mains = if self.traced { prepared.mains.into_iter().map(traced).collect() } else { prepared.mains };
+        let mains = match (&self.timeline, self.traced) {
+            (Some(_), _) => prepared.mains.into_iter().map(|main| traced(main, true)).collect(),
+            (None, true) => prepared.mains.into_iter().map(|main| traced(main, false)).collect(),
+            (None, false) => prepared.mains,
+        };
         // Stages of a message are noted where it is, which is one part.
-        let ties = if self.traced { Ties::Any } else { prepared.ties };
+        let ties = if self.traced || self.timeline.is_some() { Ties::Any } else { prepared.ties };
         let (taps, faults) = (self.taps.clone(), self.faults.clone());
-        let options = RunOptions { threads: self.threads, taps, counting: self.counting, faults, ..RunOptions::default() };
+        let timeline = self.timeline.clone();
+        let options = RunOptions { threads: self.threads, taps, counting: self.counting, timeline, faults, ..RunOptions::default() };
         if let Some(listener) = listener {
             prepared.rows.listen(listener);
         }
@@ -251,10 +265,16 @@ impl<'a> Launch<'a> {
     }
 }
 
-/// The same program, with every message it posts followed through the machine.
-fn traced(main: Main) -> Main {
+/// The option of nccl-tests by which every kernel is simulated as it is.
+const EXACT: &str = "--exact";
+
+/// The same program, with every message it posts followed through the machine; with `activities`, also what it says that it does.
+fn traced(main: Main, activities: bool) -> Main {
     Box::new(move |process| {
         process.trace(true);
+        if activities {
+            process.keep_activities();
+        }
         main(process)
     })
 }

@@ -18,8 +18,11 @@ use crate::fast_forward::{self, Deviation, Forwarding};
 use crate::lab::ResolvedLab;
 use crate::launch::{Launch, layout_of};
 use crate::memory::{Memory, peak};
+use crate::message_times::{self, MessageTime};
+use crate::quantiles::{cdf_columns, cdf_rows};
 use crate::sweep;
 use crate::tap::{CaptureRequest, Taps};
+use crate::timeline::{KernelFile, Recorders, TimelineRequest};
 use crate::traffic::{captured, connections, options, refused, traffic};
 use crate::unlike::groups;
 use crate::workload::{Bench, Workload};
@@ -35,10 +38,14 @@ pub struct RunSettings {
     pub capture: CaptureRequest,
     /// What ports and adapters count.
     pub counting: Counting,
+    /// What is drawn over time.
+    pub timeline: TimelineRequest,
     /// How much memory the run may take.
     pub memory: Memory,
     /// Looks at queues and rates at every step of this length.
     pub series: Option<Span>,
+    /// The time of each message of a pattern, beside the time that it takes alone.
+    pub flows: Watch,
     /// Whether steady states are left out.
     pub forwarding: Forwarding,
 }
@@ -50,8 +57,10 @@ impl Default for RunSettings {
             threads: 1,
             capture: CaptureRequest::default(),
             counting: Counting::Off,
+            timeline: TimelineRequest::default(),
             memory: Memory::default(),
             series: None,
+            flows: Watch::Off,
             forwarding: Forwarding::AsSaid,
         }
     }
@@ -78,6 +87,8 @@ pub struct SingleRun {
     pub tool: Option<ToolOutput>,
     /// Where packets were captured.
     pub taps: Option<Taps>,
+    /// Timelines that are to be written now that the run is over.
+    pub kernels: Vec<KernelFile>,
     /// Real time of the run after set-up, in seconds.
     pub wall_s: f64,
     /// The seed that was used.
@@ -85,6 +96,8 @@ pub struct SingleRun {
     /// What the busiest receiver of a pattern gets.
     busiest: Option<Bytes>,
     notes: Vec<String>,
+    /// The messages of a pattern, where asked for.
+    messages: Option<Vec<MessageTime>>,
     /// How far it lies from a run of every packet, where that was made too.
     deviation: Option<Deviation>,
 }
@@ -135,6 +148,10 @@ fn has_one_run(lab: &ResolvedLab, settings: &RunSettings) -> Result<(), LabError
         let message = format!("{}: a sweep has several runs, and a capture holds one", lab.name());
         return Err(LabError::refused(message, "capture a lab with another workload, or leave --pcap out"));
     }
+    if !settings.timeline.is_empty() {
+        let message = format!("{}: a sweep has several runs, and a timeline is that of one", lab.name());
+        return Err(LabError::refused(message, "draw a lab with another workload, or leave --trace and --inspector out"));
+    }
     if lab.lab.fast_forward || settings.forwarding != Forwarding::AsSaid {
         let message = format!("{}: a sweep has several runs, and fast_forward leaves steady states out of one", lab.name());
         return Err(LabError::refused(message, "use another workload, or leave fast_forward out"));
@@ -161,8 +178,13 @@ fn benchmark(lab: &ResolvedLab, bench: &Bench, seed: u64, settings: &RunSettings
         None => Vec::new(),
     };
     let named = u32::try_from(chosen.len()).ok().filter(|named| *named > 0);
+    if !settings.timeline.is_empty() {
+        settings.timeline.check(tool)?;
+    }
+    let mut recorders = settings.timeline.recorders(&cluster)?;
     let started = Instant::now();
     let launch = Launch {
+        timeline: recorders.as_ref().map(|recorders| recorders.timeline.clone()),
         chosen: &chosen,
         layout: Some(layout_of(tool, parts, bench.nodes.or(named), bench.per_node.or_else(|| tool.gpus_of_process(&bench.args)))),
         seed,
@@ -175,7 +197,20 @@ fn benchmark(lab: &ResolvedLab, bench: &Bench, seed: u64, settings: &RunSettings
     };
     let (printed, run) = launch.run_on(&cluster)?;
     let wall_s = started.elapsed().as_secs_f64();
-    Ok(SingleRun { run, cluster, tool: Some(printed), busiest: None, notes: Vec::new(), deviation: None, taps, wall_s, seed })
+    let kernels = recorders.as_mut().map_or(Ok(Vec::new()), Recorders::finish)?;
+    Ok(SingleRun {
+        run,
+        cluster,
+        tool: Some(printed),
+        busiest: None,
+        notes: Vec::new(),
+        messages: None,
+        deviation: None,
+        taps,
+        kernels,
+        wall_s,
+        seed,
+    })
 }
 
 fn wiring(error: TopologyError) -> LabError {
@@ -187,24 +222,38 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, settings: &RunSett
     let name = workload.name();
     let cluster = Cluster::new(lab.cluster.clone()).map_err(wiring)?;
     let taps = settings.capture.taps(&cluster)?;
+    if !settings.timeline.is_empty() && settings.timeline.needs_kernels()? {
+        let what = format!("kernels of NCCL for --inspector or --trace FILE.json: the workload `{name}` runs none");
+        return Err(LabError::refused(what, "use --trace FILE.pftrace, or [workload.bench] with a program of NCCL"));
+    }
+    let skips = settings.forwarding != Forwarding::AsSaid || lab.lab.fast_forward;
+    if skips && !settings.timeline.is_empty() {
+        return Err(LabError::refused("a timeline of steady states that are left out", "leave fast_forward out, or --trace"));
+    }
     let engine = engine(lab.lab.engine);
+    let mut recorders = settings.timeline.recorders(&cluster)?;
     let options = RunOptions {
+        timeline: recorders.as_ref().map(|recorders| recorders.timeline.clone()),
         threads: settings.threads,
         taps: taps.as_ref().map(Taps::list).unwrap_or_default(),
         counting: settings.counting,
         series: settings.series,
         ..options(lab)
     };
+    let options = if settings.flows == Watch::On { RunOptions { op_times: Watch::On, ..options } } else { options };
     let check = settings.forwarding == Forwarding::Check;
     let options = match settings.forwarding {
         Forwarding::AsSaid => options,
         Forwarding::Steady => RunOptions { fast_forward: FastForward::Steady, ..options },
         Forwarding::Check => RunOptions { fast_forward: FastForward::Steady, op_times: Watch::On, ..options },
     };
-    let measured = |job: Job| -> Result<(Run, f64), LabError> {
+    let mut measured = |job: Job| -> Result<(Run, f64), LabError> {
         let prepared = engine.prepare(&cluster, job, &options, seed).map_err(refused)?;
         let started = Instant::now();
-        Ok((prepared.run().map_err(refused)?, started.elapsed().as_secs_f64()))
+        let run = prepared.run().map_err(refused)?;
+        let wall_s = started.elapsed().as_secs_f64();
+        recorders.as_mut().map_or(Ok(Vec::new()), Recorders::finish)?;
+        Ok((run, wall_s))
     };
     if let Workload::Collective(work) = workload {
         if check {
@@ -214,7 +263,19 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, settings: &RunSett
         let (findings, mut notes) = (prepared.findings(), prepared.notes);
         let (run, wall_s) = measured(prepared.job)?;
         notes.extend(findings(&run));
-        return Ok(SingleRun { run, cluster, tool: None, busiest: None, notes, deviation: None, taps, wall_s, seed });
+        return Ok(SingleRun {
+            run,
+            cluster,
+            tool: None,
+            busiest: None,
+            notes,
+            messages: None,
+            deviation: None,
+            taps,
+            kernels: Vec::new(),
+            wall_s,
+            seed,
+        });
     }
     let found = match workload {
         Workload::Capture(capture) => Some(captured(capture, &cluster)?),
@@ -232,6 +293,7 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, settings: &RunSett
     let schedule = Arc::new(schedule);
     let connections = connections(lab, traffic.transport, traffic.any_order)?;
     let compared = check.then(|| Arc::clone(&schedule));
+    let timed = (settings.flows == Watch::On).then(|| (Arc::clone(&schedule), connections.clone()));
     let exact = if check {
         let options = RunOptions { fast_forward: FastForward::Never, ..options.clone() };
         Some(engine.run(&cluster, Job::schedule(Arc::clone(&schedule), connections.clone()), &options, seed).map_err(refused)?)
@@ -240,8 +302,12 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, settings: &RunSett
     };
     let (run, wall_s) = measured(Job::schedule(schedule, connections))?;
     let deviation = compared.zip(exact).map(|(schedule, exact)| Deviation::of(&schedule, &exact, &run));
+    let messages = match timed {
+        Some((schedule, connections)) => Some(message_times::of(engine, (&cluster, &connections), (&schedule, &run), seed)?),
+        None => None,
+    };
     let busiest = traffic.received.map(|messages| Bytes(traffic.bytes.as_u64().saturating_mul(messages)));
-    Ok(SingleRun { run, cluster, tool: None, busiest, notes: traffic.notes, deviation, taps, wall_s, seed })
+    Ok(SingleRun { run, cluster, tool: None, busiest, notes: traffic.notes, messages, deviation, taps, kernels: Vec::new(), wall_s, seed })
 }
 
 impl SingleRun {
@@ -265,6 +331,11 @@ impl SingleRun {
             let mut grid = Grid::new(crate::series::columns(&[]));
             crate::series::rows(&self.cluster, series, &[], &mut grid);
             outcome.record(grid.named("series"));
+        }
+        if let Some(messages) = &self.messages {
+            let mut cdf = Grid::new(cdf_columns(&[]));
+            cdf_rows(messages, &[], &mut cdf);
+            outcome.text("\n").keyed_table("cdf", cdf.clone()).record(cdf.named("cdf")).record(message_times::rows(messages));
         }
         if let Some(broken) = &self.run.breakage {
             outcome.text(breakage::told(broken)).set("breakage", breakage::data(broken));

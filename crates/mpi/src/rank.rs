@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use fabriscope_catalog::TagMatching;
-use fabriscope_node::{Memory, Process, ProgramError};
+use fabriscope_node::{Doing, Memory, Process, ProgramError};
 use fabriscope_units::{Bytes, Span, Time};
 
 use super::buffer::Buffer;
@@ -99,6 +99,13 @@ impl Rank {
     /// `MPI_Wtime`.
     pub fn now(&self) -> Time {
         self.process.now()
+    }
+    /// Notes a call of the library that began at `begun` and ends now, for timelines: its name and the size that it is about.
+    pub fn note_call(&self, begun: Time, call: impl FnOnce() -> (String, Bytes)) {
+        self.process.note_activity((begun, self.process.now()), || {
+            let (name, bytes) = call();
+            Doing::Call { name, bytes }
+        });
     }
     /// Sets the working set of the program to `bytes` of buffers; where no cache holds them, copies share the memory.
     pub fn goes_through(&self, bytes: Bytes) {

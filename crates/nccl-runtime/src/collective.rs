@@ -61,7 +61,9 @@ impl Communicator {
             }
         }
         self.net.borrow_mut().expect_of_network(network);
-        Ok(self.enqueue(plans))
+        let launch = self.launch(plans);
+        self.note_collective(launch, plan);
+        Ok(launch.0)
     }
 }
 

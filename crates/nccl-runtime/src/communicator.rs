@@ -17,6 +17,7 @@ use fabriscope_verbs::{AppWords, Wc};
 use super::fifo::FifoId;
 use super::kernels::{BlockPlan, Turn};
 use super::net::Net;
+use super::notes::Notes;
 use super::proxy::Proxy;
 use super::world::{Node, Wire, World, local_fifo};
 
@@ -28,6 +29,7 @@ pub struct Communicator {
     host: Cell<Time>,
     /// When the proxy has to look again.
     due: RefCell<BTreeSet<Time>>,
+    pub(super) notes: Notes,
 }
 
 impl Communicator {
@@ -41,7 +43,7 @@ impl Communicator {
         let net = Net::open(&process, &world.0, seat, &node, wires).await?;
         let host = Cell::new(process.now());
         let proxy = Proxy { process, world, seat, node };
-        Ok(Communicator { proxy, net: RefCell::new(net), host, due: RefCell::default() })
+        Ok(Communicator { proxy, net: RefCell::new(net), host, due: RefCell::default(), notes: Notes::default() })
     }
     /// The number of this rank.
     #[must_use]
@@ -105,12 +107,18 @@ impl Communicator {
 
     /// A call whose kernel runs `plans`: the host thread goes on when it is in the stream.
     pub fn enqueue(&self, plans: Vec<BlockPlan>) -> Turn {
+        self.launch(plans).0
+    }
+
+    /// The same; beside the number of the kernel, when it can begin at the earliest.
+    pub(super) fn launch(&self, plans: Vec<BlockPlan>) -> (Turn, Time) {
         let library = self.library();
         let called = self.host.get().max(self.proxy.process.engine_time()) + library.call;
         self.host.set(called);
-        let turn = self.proxy.node.borrow_mut().kernels.launch(self.proxy.seat.gpu, called + library.kernel_start, plans);
+        let launched = called + library.kernel_start;
+        let turn = self.proxy.node.borrow_mut().kernels.launch(self.proxy.seat.gpu, launched, plans);
         self.kick();
-        turn
+        (turn, launched)
     }
 
     /// `cudaStreamSynchronize`: waits until a kernel has ended, while the proxy works on. When the kernel ended.
@@ -124,6 +132,7 @@ impl Communicator {
         self.run_until(|node| Some(node.kernels.ended(gpu, turn)?.max(called) + back)).await?;
         let ended = self.proxy.node.borrow().kernels.ended(gpu, turn).unwrap_or_default();
         self.host.set(ended.max(called) + back);
+        self.tell_ended();
         Ok(ended)
     }
 
@@ -145,6 +154,7 @@ impl Communicator {
         self.proxy.process.sleep_until(self.host.get()).await;
         self.proxy.process.barrier().await;
         self.host.set(self.proxy.process.engine_time());
+        self.tell_ended();
         Ok(())
     }
 

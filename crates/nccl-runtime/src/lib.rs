@@ -13,6 +13,7 @@ mod fifo;
 mod in_network;
 mod kernels;
 mod net;
+mod notes;
 mod nvls;
 mod point_to_point;
 mod proxy;

@@ -95,7 +95,9 @@ impl Communicator {
                 plans.push(BlockPlan { pace: self.library().pace(split.protocol), moves: Box::new(moves) });
             }
         }
-        Ok(self.enqueue(plans))
+        let launch = self.launch(plans);
+        self.note_group(launch, exchanges);
+        Ok(launch.0)
     }
 }
 

@@ -6,6 +6,7 @@
 //! view a benchmark program has: one core with its clock, and the node's NICs; [`socket`] gives it the sockets of the kernel, `psm2`
 //! runs that library on it.
 
+mod activity;
 pub mod adapter;
 pub mod aggregation;
 mod awaited;
@@ -38,6 +39,7 @@ pub mod traffic;
 mod traffic_test;
 mod work;
 
+pub use activity::{Activity, Doing, Kernel};
 pub use adapter::{Adapter, AdapterConfig};
 pub use awaited::Awaited;
 pub use copies::CopyId;

@@ -6,6 +6,7 @@
 
 use fabriscope_units::{Span, Time};
 
+use crate::activity::Activity;
 use crate::copies::CopyId;
 
 /// A piece of work and the parts of its time, which add up.
@@ -38,6 +39,8 @@ pub(crate) struct Open {
 pub(crate) struct WorkLog {
     pub(crate) done: Vec<Work>,
     pub(crate) open: Vec<Open>,
+    /// What the program did, where that is asked for.
+    pub(crate) activities: Option<Vec<Activity>>,
 }
 
 /// The part of a copy that is the call of the driver.

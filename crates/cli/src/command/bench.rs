@@ -19,6 +19,7 @@ use crate::memory::MemoryArgs;
 use crate::output::{FormatArgs, Output, OutputArgs, write_file};
 use crate::rows::Live;
 use crate::tap::{self, Pcap};
+use crate::timeline::{self, TimelineArgs};
 
 /// Runs a benchmark and prints what the real program would print.
 ///
@@ -83,6 +84,8 @@ struct JobArgs {
     pcap: Pcap,
     #[command(flatten)]
     counters: CounterArgs,
+    #[command(flatten)]
+    timeline: TimelineArgs,
 }
 
 /// The same behind the tool's name, with all that may stand before it, but for what the tool itself has an option for.
@@ -135,6 +138,8 @@ Examples:
   fabriscope bench krylov --on alaska-roce25 -n 256    iterations of conjugate gradients
   fabriscope bench ib_write_bw --on ri2 -n 5 --pcap write.pcap    the packets, for Wireshark
   fabriscope bench ib_write_bw --on ri2 --counters    what ports and adapters counted
+  fabriscope bench osu_allreduce --on betzy-hdr --ppn 1 -m 8:8 -i 2 -x 0 --trace run.pftrace    for ui.perfetto.dev
+  fabriscope bench all_reduce_perf --on azure-ndh100v5 -b 1M -e 1M -n 2 --trace kernels.json --inspector ops.jsonl
   fabriscope bench ib_write_bw --on ri2 -a --json     every number of the table with its unit, and the settings
   fabriscope bench ib_read_lat --help                 the options of a tool";
 
@@ -198,6 +203,7 @@ fn request(name: &str, job: &JobArgs, options: Vec<String>, seed: u64) -> Result
         devices: job.devices.options(),
         capture: job.pcap.request(),
         counting: job.counters.counting()?,
+        timeline: job.timeline.request(),
         engine: job.engine.as_deref().map(BenchEngine::parse).transpose()?.unwrap_or_default(),
         threads: job.cores.map_or_else(|| super::cores(0).min(USUAL_CORES), super::cores),
         memory: job.memory.limit(),
@@ -211,6 +217,7 @@ fn finish(file: &OutputArgs, counters: &CounterArgs, done: &BenchRun, output: &m
     if let Some(taps) = &done.taps {
         tap::write(taps, &done.run.sightings)?;
     }
+    timeline::write(&done.kernels)?;
     let shown = done.cluster.as_ref().map_or(Ok(Shown::default()), |cluster| counters.show(cluster, &done.run))?;
     let mut outcome = done.outcome();
     if let Some(sums) = shown.json {
@@ -337,12 +344,14 @@ impl JobArgs {
     /// The files that options behind the tool may belong to, as words.
     fn words(&self) -> Vec<String> {
         let file = |name: &str, path: &Option<std::path::PathBuf>| path.as_ref().map(|path| format!("{name}={}", path.display()));
-        file("--pcap", &self.pcap.pcap).into_iter().chain(file("--counters", &self.counters.counters)).collect()
+        let of_trace = file("--trace", &self.timeline.trace);
+        file("--pcap", &self.pcap.pcap).into_iter().chain(file("--counters", &self.counters.counters)).chain(of_trace).collect()
     }
 
     /// Takes what `later` says, and keeps the rest.
     fn update(&mut self, later: JobArgs) {
-        let JobArgs { on, transport, nodes, ppn, placement, noise, hosts, engine, cores, memory, devices, pcap, counters } = later;
+        let JobArgs { on, transport, nodes, ppn, placement, noise, hosts, engine, cores, memory, devices, pcap, counters, timeline } =
+            later;
         let text = |own: &mut Option<String>, other: Option<String>| *own = other.or_else(|| own.take());
         text(&mut self.on, on);
         text(&mut self.transport, transport);
@@ -365,6 +374,9 @@ impl JobArgs {
         self.pcap.snap = pcap.snap.or(self.pcap.snap);
         self.counters.counters = counters.counters.or_else(|| self.counters.counters.take());
         self.counters.every = counters.every.or(self.counters.every);
+        self.timeline.trace = timeline.trace.or_else(|| self.timeline.trace.take());
+        self.timeline.trace_step = timeline.trace_step.or(self.timeline.trace_step);
+        self.timeline.inspector = timeline.inspector.or_else(|| self.timeline.inspector.take());
     }
 }
 

@@ -15,6 +15,7 @@ use crate::output::{Output, OutputArgs, write_file};
 use crate::progress::Progress;
 use crate::records::RecordArgs;
 use crate::tap::{self, Pcap};
+use crate::timeline::{self, TimelineArgs};
 
 /// Runs an experiment file.
 ///
@@ -42,6 +43,8 @@ pub struct Args {
     #[command(flatten)]
     records: RecordArgs,
     #[command(flatten)]
+    timeline: TimelineArgs,
+    #[command(flatten)]
     memory: MemoryArgs,
     #[command(flatten)]
     output: OutputArgs,
@@ -64,8 +67,10 @@ Examples:
   fabriscope run labs/permutation-16.toml --pcap all.pcapng --tap all
   fabriscope run labs/hot-spot-64.toml --counters
   fabriscope run labs/incast-8.toml --counters incast.om --every 10us
+  fabriscope run labs/incast-8.toml --trace incast.pftrace
   fabriscope run labs/incast-8.toml --series queues.csv --step 1us
   fabriscope run labs/flows-websearch.toml --flows flows.parquet
+  fabriscope run labs/incast-8.toml --flows flows.csv --cdf cdf.csv
   fabriscope schema lab                       what may stand in such a file";
 
 /// Runs the command.
@@ -77,8 +82,10 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         threads: super::cores(args.threads),
         capture: args.pcap.request(),
         counting: args.counters.counting()?,
+        timeline: args.timeline.request(),
         memory: args.memory.limit(),
         series: args.records.step()?,
+        flows: args.records.watch(),
         forwarding: match args.fast_forward {
             None => Forwarding::AsSaid,
             Some(HowFar::Skip) => Forwarding::Steady,
@@ -110,6 +117,7 @@ fn finished(args: &Args, lab: &ResolvedLab, single: &SingleRun) -> Result<Outcom
     if let Some(taps) = &single.taps {
         tap::write(taps, &single.run.sightings)?;
     }
+    timeline::write(&single.kernels)?;
     let mut outcome = single.outcome(lab);
     let counters = args.counters.show(&single.cluster, &single.run)?;
     if let Some(sums) = counters.json {

@@ -31,6 +31,7 @@ mod same_bytes;
 mod slots;
 mod strangers;
 mod test_programs;
+mod timelines;
 mod topo;
 mod transports;
 mod vocabulary;

@@ -195,9 +195,13 @@ impl World<'_> {
             } else if let Body::Psm2 { .. } = packet.body() {
                 if received.completion.is_some() {
                     self.watch.trace.land_entry(host, log);
+                } else {
+                    self.watch.trace.rest(log);
                 }
             } else if received.landed.is_some() || received.completion.is_some() {
-                self.watch.trace.land(host, log);
+                self.watch.trace.land((host, packet.dest_qp), log);
+            } else {
+                self.watch.trace.rest(log);
             }
         }
         if self.watch.inspects() {
@@ -280,6 +284,11 @@ impl World<'_> {
         log.mark(fetch, complete, || self.hosts[host].memory(t.place));
         log.mark(Stage::NicTx, ready, nic);
         log.bytes = log.bytes.max(u64::from(t.message_bytes));
+        log.to = log.to.or(Some(t.packet.dest.0));
+        log.last = t.ends_message;
+        if t.ends_message && !t.responder {
+            self.watch.trace.build(host, log.bytes);
+        }
         self.watch.trace.start(&t.packet, log);
     }
 }

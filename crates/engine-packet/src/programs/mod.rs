@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use fabriscope_engine::{Cluster, EngineError, timing};
+use fabriscope_engine::{Cluster, EngineError, Moment, Timeline, timing};
 use fabriscope_node::adapter::{Adapter, is_adapter_queue};
 use fabriscope_node::process::{Doorbell, RankPlacement, Wait, earliest};
 use fabriscope_node::socket::first_ready;
@@ -235,7 +235,10 @@ impl Programs {
         let met = || adapters.clone().enumerate().filter(|(nic, _)| used.has(*nic)).map(|(_, host)| host);
         let slot = &self.slots[index as usize];
         for host in adapters.clone() {
-            world.watch.trace.seen(host, slot.process.seen_at());
+            world.watch.trace.seen((host, slot.process.rank()), slot.process.seen_at());
+        }
+        if let Some(timeline) = world.watch.trace.timeline() {
+            tell(timeline, &slot.process, now);
         }
         let slot = &mut self.slots[index as usize];
         match result {
@@ -265,7 +268,7 @@ impl Programs {
             }
             world.hosts.all[hosts].iter_mut().for_each(|host| host.pipeline.meet_copies());
         }
-        self.send_doorbells(world, first);
+        self.send_doorbells(world, first, self.slots[index as usize].process.rank());
         self.pass_on(world, now, index);
         self.start_spawned(world, index)?;
         let slot = &mut self.slots[index as usize];
@@ -373,9 +376,12 @@ impl Programs {
         }
     }
 
-    fn send_doorbells(&mut self, world: &mut World<'_>, first_host: u32) {
+    fn send_doorbells(&mut self, world: &mut World<'_>, first_host: u32, rank: u32) {
         for bell in self.rung.drain(..) {
             let host = first_host + bell.nic as u32;
+            if bell.traced {
+                world.watch.trace.owns(host, bell.qp.0, rank);
+            }
             let index = if let Some(index) = self.free_doorbells.pop() {
                 self.doorbells[index as usize] = bell;
                 index
@@ -457,6 +463,17 @@ impl Client for Programs {
             AcrossParts::Among { news, .. } => std::mem::take(news),
         }
     }
+}
+
+/// Tells what a core did since it was woken at `from`, and what its program noted.
+#[cold]
+fn tell(timeline: &Timeline, process: &Process, from: Time) {
+    let (rank, node, until) = (process.rank(), process.node(), process.now());
+    if until > from {
+        timeline.record(Moment::Core { rank, node, from, until });
+    }
+    process.take_works().into_iter().map(Moment::Work).for_each(|work| timeline.record(work));
+    process.take_activities().into_iter().map(Moment::Activity).for_each(|activity| timeline.record(activity));
 }
 
 /// The GPUs of each node that runs programs: its ranks share them.

@@ -18,6 +18,7 @@ use fabriscope_wire::Service;
 use super::schemes::{self, Ran, keep_up, names, takes_any_order};
 use super::{head, pattern_name};
 use crate::error::LabError;
+use crate::quantiles::{Completion, Sorted, cdf_columns, cdf_rows};
 use crate::traffic::{open_pattern, options};
 use crate::workload::flows::Flows as Workload;
 use crate::{EngineChoice, ResolvedLab, Scheme};
@@ -30,9 +31,12 @@ struct Done {
     alone: Span,
 }
 
-impl Done {
-    fn slowdown(&self) -> f64 {
-        self.took.as_ps() as f64 / self.alone.as_ps().max(1) as f64
+impl Completion for Done {
+    fn took(&self) -> Span {
+        self.took
+    }
+    fn alone(&self) -> Span {
+        self.alone
     }
 }
 
@@ -194,6 +198,7 @@ fn outcome(
     let name = std::path::Path::new(&work.sizes).file_name().map_or_else(|| work.sizes.clone(), |name| name.to_string_lossy().into_owned());
     let mut outcome = head(lab, &format!("flows of sizes {name}, pattern {}, seed {seed}", pattern_name(work.pattern)));
     let (mut runs, mut bins, mut records) = (Grid::new(run_columns()), Grid::new(bin_columns()), Grid::new(flow_columns()));
+    let mut cdf = Grid::new(cdf_columns(&key_columns()));
     let mut samples_over_time = Grid::new(crate::series::columns(&key_columns()));
     let cluster = Cluster::new(lab.cluster.clone()).ok();
     let mut ends = Vec::new();
@@ -210,6 +215,7 @@ fn outcome(
                 }
                 row.extend(run_cells(offered, done, stats));
                 size_rows(work, &key, done, &mut bins);
+                cdf_rows(done, &key, &mut cdf);
                 for (number, done) in done.iter().enumerate() {
                     records.push(key.iter().cloned().chain(flow_cells(number, done)));
                 }
@@ -225,6 +231,7 @@ fn outcome(
     }
     outcome.set("sizes", name).set("pattern", pattern_name(work.pattern)).set("seed", seed);
     outcome.keyed_table("runs", runs).text("\n").keyed_table("bins", bins);
+    outcome.set("cdf", cdf.json()).record(cdf.named("cdf"));
     outcome.note("FCT: from the arrival of a flow to the completion of its write at the sender; slowdown: FCT over that of the flow alone");
     for end in ends {
         outcome.note(end);
@@ -266,7 +273,7 @@ fn run_columns() -> Vec<Column> {
 
 fn run_cells(offered: &Offered, done: &[Done], stats: &Stats) -> Vec<Cell> {
     let last = done.iter().map(|done| done.flow.at + done.took).max().unwrap_or_default();
-    let slow = Sorted::of(done.iter().map(Done::slowdown));
+    let slow = Sorted::of(done.iter().map(Completion::slowdown));
     let mut cells = vec![Cell::count(done.len() as u64), Cell::us(offered.window), Cell::us(last)];
     cells.extend([Cell::number(slow.mean(), 2), Cell::number(slow.at(99), 2)]);
     cells.extend(schemes::counts(stats));
@@ -360,22 +367,4 @@ fn flow_cells(number: usize, done: &Done) -> [Cell; 9] {
         Cell::us(done.alone),
         Cell::number(done.slowdown(), 4),
     ]
-}
-
-/// Numbers in order.
-struct Sorted(Vec<f64>);
-
-impl Sorted {
-    fn of(numbers: impl Iterator<Item = f64>) -> Sorted {
-        let mut numbers: Vec<f64> = numbers.collect();
-        numbers.sort_by(f64::total_cmp);
-        Sorted(numbers)
-    }
-    fn mean(&self) -> f64 {
-        self.0.iter().sum::<f64>() / self.0.len().max(1) as f64
-    }
-    /// The number that `share` percent do not exceed.
-    fn at(&self, share: usize) -> f64 {
-        self.0.get(self.0.len() * share / 100).or(self.0.last()).copied().unwrap_or(0.0)
-    }
 }

@@ -2,6 +2,7 @@
 
 use crate::labs::catalog;
 
+use fabriscope_engine::Watch;
 use fabriscope_lab::run::{LabRun, RunSettings, run};
 use fabriscope_lab::{load, parse};
 use fabriscope_report::Outcome;
@@ -135,5 +136,27 @@ fn what_makes_no_sense_is_refused() {
         (format!("{flows}\nschemes = [{{ congestion = \"rccc\" }}]"), "credit"),
     ] {
         assert!(refused(&workload).contains(told), "{workload}: {}", refused(&workload));
+    }
+}
+
+/// Messages of a pattern. A permutation without contention takes as long as each of its messages alone; of an incast of eight, the link
+/// that all share carries eight times as much as alone, beside latencies that do not grow: slowdowns between 7 and 8.
+#[test]
+fn slowdowns_of_patterns() {
+    for (name, least, most) in [("permutation-16", 1.0, 1.000_001), ("incast-8", 7.0, 8.0)] {
+        let path = format!("{}/../../labs/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+        let lab = load(catalog(), path.as_ref()).unwrap();
+        let settings = RunSettings { flows: Watch::On, ..RunSettings::default() };
+        let LabRun::One(single) = run(catalog(), &lab, &settings).unwrap() else { panic!("{name}") };
+        let outcome = single.outcome(&lab);
+        let flows = outcome.recorded("flows").unwrap().json();
+        let of = |key: &str| flows.as_array().unwrap().iter().map(|row| row[key].as_f64().unwrap()).collect::<Vec<f64>>();
+        let (slow, took, alone) = (of("slowdown"), of("fct_ps"), of("alone_ps"));
+        assert!(!slow.is_empty() && slow.iter().all(|slow| (least..=most).contains(slow)), "{name}: {slow:?}");
+        assert!(slow.iter().zip(took.iter().zip(&alone)).all(|(slow, (took, alone))| (slow - took / alone).abs() < 1e-9));
+        let cdf = outcome.data()["cdf"].as_array().unwrap().clone();
+        let shares: Vec<(f64, f64)> = cdf.iter().map(|row| (row["share"].as_f64().unwrap(), row["slowdown"].as_f64().unwrap())).collect();
+        assert!(shares.is_sorted() && shares.is_sorted_by_key(|(_, slow)| *slow), "{shares:?}");
+        assert_eq!(shares.last().unwrap(), &(1.0, slow.iter().copied().fold(0.0, f64::max)));
     }
 }

@@ -279,3 +279,34 @@ fn the_names_in_the_docs() {
         }
     }
 }
+
+/// Every metric that the board for Grafana asks for is one that some machine's counters are written under, and the other way round every
+/// kind of machine has some of them.
+#[test]
+fn the_board_names_metrics_that_are_written() {
+    let board = include_str!("../../../../dashboards/fabriscope.json");
+    let board: serde_json::Value = serde_json::from_str(board).unwrap();
+    let panels = board["panels"].as_array().unwrap();
+    let asked: Vec<&str> =
+        panels.iter().flat_map(|panel| panel["targets"].as_array().into_iter().flatten()).map(|t| t["expr"].as_str().unwrap()).collect();
+    let asked: Vec<String> = asked.iter().map(|expr| expr.split(['(', '{']).nth(1).unwrap().to_owned()).collect();
+    assert!(asked.len() > 20, "{asked:?}");
+    let dialects = [Dialect::InfiniBand, Dialect::Roce, Dialect::OmniPath, Dialect::Efa, Dialect::Slingshot];
+    let metrics = |dialect| -> Vec<String> {
+        let places = [At::AdapterPort, At::SwitchPort, At::Adapter];
+        let names = places.into_iter().flat_map(|at| COUNTERS.into_iter().chain([Counter::CnpHandled]).map(move |counter| (at, counter)));
+        names.flat_map(|(at, counter)| names_of(dialect, at, counter)).collect()
+    };
+    let all: Vec<Vec<String>> = dialects.into_iter().map(metrics).collect();
+    for metric in &asked {
+        assert!(all.iter().flatten().any(|known| known == metric), "{metric} is written by no machine");
+    }
+    for (dialect, known) in dialects.iter().zip(&all) {
+        assert!(asked.iter().any(|metric| known.contains(metric)), "{dialect:?} shows nothing");
+    }
+}
+
+/// The metrics of a counter in a file, of priority 0.
+fn names_of(dialect: Dialect, at: At, counter: Counter) -> Vec<String> {
+    names(dialect, at, counter).iter().map(|name| format!("{}_total", name.metric.replace('#', "0"))).collect()
+}

@@ -182,6 +182,7 @@ async fn mean_of(
                 (Implementation::Multicast(_), None) => {}
             }
         }
+        rank.note_call(start, || (format!("{} {}", call.operation, call.size), call.size));
         if iteration >= warm_up {
             total += rank.now().since(start);
         }

@@ -305,6 +305,7 @@ async fn run(process: Process, job: Arc<Job>, results: Results) -> Result<(), Pr
     }
     let wires = job.wires.get_or_init(|| job.wires(ranks));
     let c = Communicator::init(process, job.world.clone(), wires).await?;
+    c.counts(job.settings.type_name, Bytes(job.settings.element));
     for (at, row) in job.rows.iter().enumerate() {
         for (place, cases) in row.cases.iter().enumerate() {
             let before = c.wrong();
