@@ -125,7 +125,7 @@ impl<'a> Bench<'a> {
             ..BenchRequest::named(&self.tool)?
         };
         let done = request.set_up(catalog, catalog.target(&self.cluster)?)?.run()?;
-        Ok(done.outcome())
+        crate::picture::drawn(catalog, &done)
     }
 }
 
@@ -154,6 +154,12 @@ impl<'a> Run<'a> {
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Run<'a> {
         self.settings.threads = threads.max(1);
+        self
+    }
+    /// Adds pictures of the links; a pattern is run a second time for their loads over time.
+    #[must_use]
+    pub fn drawn(mut self) -> Run<'a> {
+        self.settings.drawn = true;
         self
     }
     /// All that can be said of a run.

@@ -18,6 +18,7 @@
 
 mod ask;
 mod error;
+pub mod picture;
 mod validate;
 mod vary;
 

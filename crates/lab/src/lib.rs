@@ -21,6 +21,7 @@ mod lab;
 pub mod launch;
 pub mod leave_out;
 pub mod memory;
+mod picture;
 pub mod prediction;
 pub mod published;
 pub mod run;

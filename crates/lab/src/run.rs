@@ -6,6 +6,7 @@ use std::time::Instant;
 use fabriscope_catalog::{Catalog, NodeGroup};
 use fabriscope_engine::{Cluster, Counting, Demand, FastForward, Job, Run, RunOptions, Watch};
 use fabriscope_fabric::topology::TopologyError;
+use fabriscope_report::figure::Figure;
 use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_tools::{Point, Tool, ToolOutput};
 use fabriscope_units::{Bytes, Rate, Remedy, Span, Time};
@@ -15,9 +16,10 @@ use crate::collective;
 use crate::engines::engine;
 use crate::error::LabError;
 use crate::fast_forward::{self, Deviation, Forwarding};
-use crate::lab::ResolvedLab;
+use crate::lab::{EngineChoice, ResolvedLab};
 use crate::launch::{Launch, layout_of};
 use crate::memory::{Memory, peak};
+use crate::picture;
 use crate::sweep;
 use crate::tap::{CaptureRequest, Taps};
 use crate::traffic::{captured, connections, options, refused, traffic};
@@ -41,6 +43,8 @@ pub struct RunSettings {
     pub series: Option<Span>,
     /// Whether steady states are left out.
     pub forwarding: Forwarding,
+    /// Whether pictures are wanted: a pattern is run a second time with counters, for the loads of links over time.
+    pub drawn: bool,
 }
 
 impl Default for RunSettings {
@@ -53,6 +57,7 @@ impl Default for RunSettings {
             memory: Memory::default(),
             series: None,
             forwarding: Forwarding::AsSaid,
+            drawn: false,
         }
     }
 }
@@ -87,6 +92,8 @@ pub struct SingleRun {
     notes: Vec<String>,
     /// How far it lies from a run of every packet, where that was made too.
     deviation: Option<Deviation>,
+    /// What is drawn of it.
+    figures: Vec<Figure>,
 }
 
 /// Runs a lab.
@@ -175,7 +182,18 @@ fn benchmark(lab: &ResolvedLab, bench: &Bench, seed: u64, settings: &RunSettings
     };
     let (printed, run) = launch.run_on(&cluster)?;
     let wall_s = started.elapsed().as_secs_f64();
-    Ok(SingleRun { run, cluster, tool: Some(printed), busiest: None, notes: Vec::new(), deviation: None, taps, wall_s, seed })
+    Ok(SingleRun {
+        run,
+        cluster,
+        tool: Some(printed),
+        busiest: None,
+        notes: Vec::new(),
+        deviation: None,
+        taps,
+        wall_s,
+        seed,
+        figures: Vec::new(),
+    })
 }
 
 fn wiring(error: TopologyError) -> LabError {
@@ -214,7 +232,8 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, settings: &RunSett
         let (findings, mut notes) = (prepared.findings(), prepared.notes);
         let (run, wall_s) = measured(prepared.job)?;
         notes.extend(findings(&run));
-        return Ok(SingleRun { run, cluster, tool: None, busiest: None, notes, deviation: None, taps, wall_s, seed });
+        let figures = if settings.drawn { picture::links(lab, &cluster, &run, None) } else { Vec::new() };
+        return Ok(SingleRun { run, cluster, tool: None, busiest: None, notes, deviation: None, taps, wall_s, seed, figures });
     }
     let found = match workload {
         Workload::Capture(capture) => Some(captured(capture, &cluster)?),
@@ -238,10 +257,19 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, settings: &RunSett
     } else {
         None
     };
+    let again = settings.drawn.then(|| (Arc::clone(&schedule), connections.clone()));
     let (run, wall_s) = measured(Job::schedule(schedule, connections))?;
+    let counted = match again.and_then(|again| Some((again, picture::interval(&run)?))).filter(|_| lab.lab.engine == EngineChoice::Packet) {
+        Some(((schedule, connections), every)) => {
+            let options = RunOptions { counting: Counting::Every(every), taps: Vec::new(), ..options.clone() };
+            engine.run(&cluster, Job::schedule(schedule, connections), &options, seed).map_err(refused)?.counters
+        }
+        None => None,
+    };
+    let figures = if settings.drawn { picture::links(lab, &cluster, &run, counted.as_ref()) } else { Vec::new() };
     let deviation = compared.zip(exact).map(|(schedule, exact)| Deviation::of(&schedule, &exact, &run));
     let busiest = traffic.received.map(|messages| Bytes(traffic.bytes.as_u64().saturating_mul(messages)));
-    Ok(SingleRun { run, cluster, tool: None, busiest, notes: traffic.notes, deviation, taps, wall_s, seed })
+    Ok(SingleRun { run, cluster, tool: None, busiest, notes: traffic.notes, deviation, taps, wall_s, seed, figures })
 }
 
 impl SingleRun {
@@ -268,6 +296,9 @@ impl SingleRun {
         }
         if let Some(broken) = &self.run.breakage {
             outcome.text(breakage::told(broken)).set("breakage", breakage::data(broken));
+        }
+        for figure in &self.figures {
+            outcome.draw(figure.clone());
         }
         outcome
     }

@@ -22,7 +22,7 @@ const SERIES: [(&str, &str); 7] = [
 pub const COLOURS: usize = SERIES.len();
 
 /// Names of what is neither a series nor a value: fill or stroke, on light ground, on dark ground.
-const ROLES: [(&str, &str, &str, &str); 10] = [
+const ROLES: [(&str, &str, &str, &str); 13] = [
     ("bg", "fill", "#ffffff", "#14181f"),
     ("ink", "fill", "#1d2430", "#e8ebf0"),
     ("soft", "fill", "#4a5361", "#aab3c0"),
@@ -33,10 +33,13 @@ const ROLES: [(&str, &str, &str, &str); 10] = [
     ("loud", "fill", "#d55e00", "#e69f00"),
     ("calm", "fill", "#0072b2", "#56b4e9"),
     ("edge", "stroke", "#1d2430", "#e8ebf0"),
+    ("rim", "stroke", "#ffffff", "#14181f"),
+    ("lower", "fill", "#2f4b6e", "#8fb3dd"),
+    ("upper", "fill", "#17202e", "#e8ebf0"),
 ];
 
-/// Steps of the scale of values.
-pub const STEPS: usize = 10;
+/// Steps of the scale of values; as many as the pictures of fabrics have.
+pub const STEPS: usize = 12;
 
 /// Red, green and blue from little to much, on light ground.
 const LIGHT: [[u8; 3]; 6] = [[238, 236, 230], [245, 209, 116], [242, 150, 64], [219, 80, 92], [150, 38, 120], [53, 15, 94]];
