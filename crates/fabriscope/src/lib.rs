@@ -1,12 +1,13 @@
 //! Fabriscope as a library: what the program does, for programs of your own.
 //!
-//! Five questions, each with options that are added one after the other; each answer is one [`Outcome`], which
+//! Six questions, each with options that are added one after the other; each answer is one [`Outcome`], which
 //! [`render`] prints as text, JSON or CSV. Nothing here prints, exits or reads a clock; the same question gives the same bytes.
 //!
 //! - [`bench()`]: what does a benchmark program print on a cluster?
 //! - [`run`]: what happens in an experiment file?
 //! - [`validate`]: how far are predictions from published measurements?
 //! - [`explain`]: where does the time of one message go?
+//! - [`report`]: a page about a cluster, about several side by side, or about an experiment.
 //! - [`sensitivity`]: which numbers of the catalogue matter?
 //!
 //! ```
@@ -17,12 +18,14 @@
 //! ```
 
 mod ask;
+mod dossier;
 mod error;
 pub mod picture;
 mod validate;
 mod vary;
 
 pub use ask::{Bench, Explain, Run, bench, explain, run};
+pub use dossier::{Report, report};
 pub use error::Error;
 pub use fabriscope_catalog::{Catalog, ResolvedCluster};
 pub use fabriscope_report::{Outcome, Verdict, render};

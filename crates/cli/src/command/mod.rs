@@ -8,6 +8,7 @@ mod explain;
 mod export;
 pub mod import;
 mod parts;
+mod report;
 mod route;
 mod run;
 mod schema;
@@ -37,6 +38,8 @@ pub enum Command {
     Validate(validate::Args),
     /// Run an experiment file
     Run(run::Args),
+    /// Write a page about a cluster, several side by side, or an experiment
+    Report(report::Args),
     /// Read a fabric or a node that another tool described, and say what looks wrong in it
     Import(import::Args),
     /// Write a fabric or a node for another tool
@@ -70,6 +73,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<Verdict, Failur
         Command::Explain(args) => explain::run(args, &context, output),
         Command::Validate(args) => validate::run(args, &context, output),
         Command::Run(args) => run::run(args, &context, output),
+        Command::Report(args) => report::run(args, &context, output),
         Command::Import(args) => import::run(args, &context, output),
         Command::Export(args) => export::run(args, &context, output),
         Command::Route(args) => route::run(args, &context, output),

@@ -33,6 +33,10 @@ impl Unit {
     /// A value as a person reads it, with at most three digits that count.
     #[must_use]
     pub fn exact(self, value: f64) -> String {
+        // Nothing is nothing in every multiple.
+        if value == 0.0 && !matches!(self, Unit::Percent | Unit::Times) {
+            return "0".to_owned();
+        }
         self.with(value, self.step(value), 3)
     }
 

@@ -83,6 +83,8 @@ pub fn draw(canvas: &mut Canvas, lines: &Lines, entries: &[Entry], panels: usize
     numbers_across(canvas, &x, (top, bottom));
     bands(canvas, lines, &x, &y);
     for (number, line) in lines.references.iter().enumerate() {
+        // A line without a name is another of the one before it.
+        let number = if line.name.is_empty() { number.saturating_sub(1) } else { number };
         let more = format!(" stroke-width=\"1.5\"{}", reference_dashes(number));
         match line.along {
             Along::Across(value) if lines.y.takes(value) => canvas.line("bound", (left, y.at(value)), (x.pixels.1, y.at(value)), &more),

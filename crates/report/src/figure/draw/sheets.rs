@@ -19,6 +19,8 @@ pub fn draw(canvas: &mut Canvas, sheets: &Sheets) {
     let across = match count {
         0 | 1 => 1,
         2..=4 => 2,
+        // Drawings that are wide and low are small enough two by two.
+        _ if sheets.sheets.iter().all(|sheet| sheet.size.0 > 2.2 * sheet.size.1) => 2,
         _ => 3,
     };
     let wide = (WIDTH - 2.0 * MARGIN - GAP * (across - 1) as f64) / across as f64;
