@@ -4,7 +4,7 @@ use fabriscope_report::figure::{Axis, Figure, Lines, Look, Panel, Series, Unit};
 use fabriscope_report::render::html::{Page, Part};
 use fabriscope_report::{Cell, Column, Grid};
 
-use super::design::Design;
+use super::design::{Design, switches};
 use super::{Work, bill, failures, tools};
 
 /// The tools whose curves are compared: the command, what is read, its name and unit.
@@ -32,7 +32,7 @@ pub(super) fn sections(work: &Work<'_>, designs: &[Design], page: &mut Page) {
     grid.push(row("links", &|design| group(design, &|group| group.link.data_rate().to_string())));
     grid.push(row("adapters of a node", &|design| group(design, &|group| format!("{} × {}", group.node.nics, group.node.nic.title))));
     grid.push(row("routing", &|design| design.parts.routing.to_string()));
-    grid.push(row("longest shortest path", &|design| format!("{} switches", design.diameter)));
+    grid.push(row("longest shortest path", &|design| switches(design.diameter)));
     grid.push(row("bisection", &|design| {
         design.bisection.map_or_else(|| "-".to_owned(), |cut| format!("{:.0} %, {}", 100.0 * cut.share, cut.rate))
     }));
@@ -40,7 +40,7 @@ pub(super) fn sections(work: &Work<'_>, designs: &[Design], page: &mut Page) {
     let all: Vec<&Design> = designs.iter().collect();
     page.push(Part::Table { caption: "Switches, cables, transceivers and adapters".to_owned(), grid: bill::grid(&all, work.prices) });
     if work.prices.is_none() {
-        page.words("With `--prices FILE.csv` (columns part, price, power_w) prices and power are added up. The catalogue has neither.");
+        page.words("With --prices FILE.csv (columns part, price, power_w) prices and power are added up. The catalogue has neither.");
     }
     page.head(2, "What the standard tools would print");
     for (number, (line, metric, label, unit)) in CURVES.into_iter().enumerate() {

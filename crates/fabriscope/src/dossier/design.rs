@@ -26,6 +26,11 @@ pub(super) struct Design {
     pub diameter: u32,
 }
 
+/// So many switches, in words.
+pub(super) fn switches(count: u32) -> String {
+    if count == 1 { "1 switch".to_owned() } else { format!("{count} switches") }
+}
+
 impl Design {
     pub fn of(catalog: &Catalog, name: &str) -> Result<Design, Error> {
         let design = Design::resolved(catalog.target(name)?)?;
@@ -59,8 +64,8 @@ impl Design {
             names.extend(group.nccl.iter().map(|nccl| (nccl.name.clone(), "collectives of GPUs")));
         }
         names.insert(self.parts.cable.name.clone(), "cable between switches");
-        let switches = self.parts.switch.iter().chain(self.parts.switch_levels.iter().flatten());
-        names.extend(switches.map(|switch| (switch.name.clone(), "switch")));
+        let all = self.parts.switch.iter().chain(self.parts.switch_levels.iter().flatten());
+        names.extend(all.map(|switch| (switch.name.clone(), "switch")));
         names
     }
 
@@ -73,7 +78,7 @@ impl Design {
             ("fabric".to_owned(), self.cluster.fabric.to_string()),
             ("routing".to_owned(), parts.routing.to_string()),
             ("largest packet".to_owned(), parts.mtu.to_string()),
-            ("longest shortest path".to_owned(), format!("{} switches", self.diameter)),
+            ("longest shortest path".to_owned(), switches(self.diameter)),
         ];
         if let Some(cut) = &self.bisection {
             let exact = if cut.exact { "exactly" } else { "at most" };
@@ -113,7 +118,7 @@ impl Design {
         }
         page.push(Part::Table { caption: "Switches, cables and adapters".to_owned(), grid: bill::grid(&[self], work.prices) });
         page.push(Part::Table { caption: "Parts, and what their numbers rest on".to_owned(), grid: self.sources(work.catalog) });
-        page.words("Each number of the catalogue says where it is from; `fabriscope show PART` has them one by one. Assumed and estimated numbers are guesses that nobody measured.");
+        page.words("Each number of the catalogue says where it is from; fabriscope show PART has them one by one. Assumed and estimated numbers are guesses that nobody measured.");
     }
 
     /// Each part with its numbers by basis and some of its sources.

@@ -1,7 +1,8 @@
-//! What failures leave of a random permutation: every endpoint sends to another one, and a cable or a switch dies as it does.
+//! What failures leave: of an exchange of all with all once there are new routes, and of a random permutation while it happens.
 //!
-//! Modelled: packets that are lost, retransmissions, detection of the fault and new routes, all within the measured time.
-//! Not modelled: fabrics in which no cable joins two switches; failures of nodes.
+//! Modelled: the routes of what is left; then packets that are lost, retransmissions, detection of the fault and new routes, all within the
+//! measured time of a run.
+//! Not modelled: dead rails as a whole, fabrics in which no cable joins two switches; failures of nodes.
 
 use fabriscope_fabric::analysis::levels;
 use fabriscope_fabric::{LinkId, Node};
@@ -11,11 +12,13 @@ use fabriscope_report::render::html::{Page, Part};
 use fabriscope_report::{Cell, Column, Grid};
 use fabriscope_units::{Bytes, Rate, Time};
 
-use super::Work;
 use super::design::Design;
+use super::{Work, repaired};
 
-/// Nodes of a permutation in a report.
-const MOST_NODES: u32 = 64;
+/// Nodes of a permutation in a report, the fewest that have several switches.
+const NODES: [u32; 4] = [64, 72, 128, 256];
+/// The largest cluster that is run whole.
+const MOST_NODES: u32 = 300;
 /// Bytes of each message. Basis: assumed; long beside the moments of detection.
 const SIZE: &str = "4 MiB";
 
@@ -29,18 +32,17 @@ struct Ran {
 /// The section.
 pub(super) fn section(work: &Work<'_>, design: &Design, page: &mut Page) {
     page.head(2, "What failures leave");
-    let nodes = design.parts.nodes().min(MOST_NODES);
-    let place = design.name.split(':').next().unwrap_or_default();
-    let name = if nodes < design.parts.nodes() { format!("{place}:{nodes}") } else { design.name.clone() };
-    let Ok(small) = Design::of(work.catalog, &name) else {
-        page.words("The fabric cannot be made smaller for this; nothing was run.");
+    let Some((name, small)) = smaller(work, design) else {
+        page.words("The fabric is too large for a run of packets, and cannot be made smaller; nothing was run.");
         return;
     };
+    let nodes = small.parts.nodes();
     let faults = faults(&small);
     if faults.is_empty() {
         page.words("No cable joins two switches: a dead cable cuts off its node, and a dead switch all of its nodes.");
         return;
     }
+    lasting(&name, &small, &faults, page);
     let whole = match run(work, &name, None) {
         Ok(whole) => whole,
         Err(reason) => {
@@ -49,8 +51,8 @@ pub(super) fn section(work: &Work<'_>, design: &Design, page: &mut Page) {
         }
     };
     page.words(format!(
-        "A random permutation of messages of {SIZE} among {nodes} nodes; the fault happens 20 µs after the begin, for good. The time holds \
-         detection, new routes and what is sent again, so short runs show failures larger than long ones."
+        "While it happens: a random permutation of messages of {SIZE} among {nodes} nodes; the fault happens 20 µs after the begin, for good. The time holds \
+         detection, new routes and what is sent again, so that short runs lose more of their throughput than long ones."
     ));
     let mut grid = Grid::new([
         Column::words("fault", "fault"),
@@ -59,10 +61,9 @@ pub(super) fn section(work: &Work<'_>, design: &Design, page: &mut Page) {
         Column::number("packets lost", "lost"),
         Column::number("done after (us)", "end_us"),
     ]);
-    let mut bars = Vec::new();
     let mut refused = Vec::new();
     let runs = std::iter::once(("nothing broken".to_owned(), Ok(whole)));
-    let broken = faults.into_iter().map(|(what, fault)| (what, run(work, &name, Some(&fault))));
+    let broken = faults.into_iter().map(|fault| (fault.what, run(work, &name, Some(&fault.kind))));
     let mut healthy = 0.0;
     for (what, ran) in runs.chain(broken) {
         match ran {
@@ -76,19 +77,77 @@ pub(super) fn section(work: &Work<'_>, design: &Design, page: &mut Page) {
                     Cell::count(lost),
                     Cell::number(end_us, 1),
                 ]);
-                bars.push(Bar { name: what, value: left, loud: left < 90.0, ..Bar::default() });
             }
             Err(reason) => refused.push(format!("{what}: {reason}")),
         }
     }
-    let bars = Bars { label: "throughput that is left".to_owned(), unit: Unit::Percent, mark: None, limit: None, rows: bars };
-    page.push(Part::Figure(Figure::new(format!("Failures in {name}"), [Panel::Bars(bars)])));
     page.push(Part::Table { caption: "A permutation with one fault".to_owned(), grid });
     page.notes(refused);
 }
 
+/// What is left for good of an exchange of all with all.
+fn lasting(name: &str, design: &Design, faults: &[Fault], page: &mut Page) {
+    let fabric = &design.cluster.fabric;
+    let of = |dead: &[u32]| repaired::all_to_all(fabric, design.parts.routing, &|cable| dead.contains(&cable));
+    let Some(whole) = of(&[]) else { return };
+    page.words(format!(
+        "For good: an exchange of all with all among {} nodes, once there are routes around what is dead. It goes as fast as the busiest link \
+         lets it: {:.0} % of the links of the nodes where nothing is broken.",
+        design.parts.nodes(),
+        100.0 * whole
+    ));
+    let mut rows = vec![Bar { name: "nothing broken".to_owned(), value: 100.0, ..Bar::default() }];
+    let mut grid = Grid::new([
+        Column::words("fault", "fault"),
+        Column::number("of the links of nodes (%)", "share_percent"),
+        Column::number("left (%)", "left_percent"),
+    ]);
+    grid.push([Cell::word("nothing broken"), Cell::number(100.0 * whole, 1), Cell::number(100.0, 1)]);
+    for fault in faults {
+        let Some(left) = of(&fault.dead) else {
+            grid.push([Cell::word(fault.what.as_str()), Cell::word("nodes are cut off"), Cell::none()]);
+            continue;
+        };
+        let share = 100.0 * left / whole;
+        grid.push([Cell::word(fault.what.as_str()), Cell::number(100.0 * left, 1), Cell::number(share, 1)]);
+        rows.push(Bar { name: fault.what.clone(), value: share, loud: share < 90.0, ..Bar::default() });
+    }
+    let bars = Bars {
+        label: "throughput of an exchange of all with all that is left".to_owned(),
+        unit: Unit::Percent,
+        mark: None,
+        limit: None,
+        rows,
+    };
+    page.push(Part::Figure(Figure::new(format!("Failures in {name}"), [Panel::Bars(bars)])));
+    page.push(Part::Table { caption: "An exchange of all with all after a fault".to_owned(), grid });
+}
+
+/// The cluster, or a part of it that is small enough; fabrics of fixed shapes have few sizes.
+fn smaller(work: &Work<'_>, design: &Design) -> Option<(String, Design)> {
+    let place = design.name.split(':').next().unwrap_or_default();
+    let all = design.parts.nodes();
+    let own = || Some((design.name.clone(), Design::resolved(design.parts.clone()).ok()?));
+    if all <= NODES[0] {
+        return own();
+    }
+    let found = NODES.into_iter().filter(|nodes| *nodes < all).find_map(|nodes| {
+        let name = format!("{place}:{nodes}");
+        let small = Design::of(work.catalog, &name).ok()?;
+        (!faults(&small).is_empty()).then_some((name, small))
+    });
+    found.or_else(|| own().filter(|_| all <= MOST_NODES))
+}
+
+/// A fault: in words, as a lab has it, and the cables that are dead.
+struct Fault {
+    what: String,
+    kind: String,
+    dead: Vec<u32>,
+}
+
 /// A cable between switches, and a switch without endpoints, as faults of a lab.
-fn faults(design: &Design) -> Vec<(String, String)> {
+fn faults(design: &Design) -> Vec<Fault> {
     let fabric = &design.cluster.fabric;
     let graph = &fabric.graph;
     let mut faults = Vec::new();
@@ -101,22 +160,34 @@ fn faults(design: &Design) -> Vec<(String, String)> {
         let port = |name: String, port: u32| format!("{name}:{port}");
         let at = port(fabric.name(graph.node(link.from)), link.from_port.0.into());
         let ends = format!("{} to {}", fabric.name(graph.node(link.from)), fabric.name(graph.node(link.to)));
-        faults.push((format!("one dead cable, {ends}"), format!("kind.link_down = {{ link = \"{at}\" }}")));
+        let kind = format!("kind.link_down = {{ link = \"{at}\" }}");
+        faults.push(Fault { what: format!("one dead cable, {ends}"), kind, dead: vec![cable] });
     }
     let levels = levels(fabric);
     let has_endpoints = |switch: &fabriscope_fabric::SwitchId| levels.get(switch.index()).is_some_and(|level| *level <= 1);
     if let Some(switch) = graph.switches().find(|switch| !has_endpoints(switch)) {
         let name = fabric.name(Node::Switch(switch));
-        faults.push((format!("one dead switch, {name}"), format!("kind.switch_death = {{ switch = \"{name}\" }}")));
+        let ends = |cable: &u32| {
+            let link = graph.link(LinkId(2 * cable));
+            [link.from, link.to].into_iter().any(|end| graph.node(end) == Node::Switch(switch))
+        };
+        let kind = format!("kind.switch_death = {{ switch = \"{name}\" }}");
+        faults.push(Fault { what: format!("one dead switch, {name}"), kind, dead: (0..graph.cable_count()).filter(ends).collect() });
     }
     faults
 }
 
+/// Over connections that want packets in order, or, where the routing does not keep it, over such that take any.
 fn run(work: &Work<'_>, name: &str, fault: Option<&str>) -> Result<Ran, String> {
+    run_over(work, name, fault, "").or_else(|reason| run_over(work, name, fault, "any_order = true\n").map_err(|_| reason))
+}
+
+fn run_over(work: &Work<'_>, name: &str, fault: Option<&str>, order: &str) -> Result<Ran, String> {
     let fault = fault.map_or_else(String::new, |fault| format!("[recovery]\ntimeout = 7\n\n[[fault]]\nat = \"20 us\"\n{fault}\n\n"));
     let quoted = name.replace('\\', "\\\\").replace('"', "\\\"");
-    let text =
-        format!("title = \"failures\"\ncluster = \"{quoted}\"\nengine = \"packet\"\n\n{fault}[workload.permutation]\nsize = \"{SIZE}\"\n");
+    let text = format!(
+        "title = \"failures\"\ncluster = \"{quoted}\"\nengine = \"packet\"\n\n{fault}[workload.permutation]\nsize = \"{SIZE}\"\n{order}"
+    );
     let lab = fabriscope_lab::parse(work.catalog, "report", &text).map_err(|error| error.to_string())?;
     let settings = RunSettings { seed: Some(work.seed), ..RunSettings::default() };
     let LabRun::One(single) = fabriscope_lab::run::run(work.catalog, &lab, &settings).map_err(|error| error.to_string())? else {

@@ -9,6 +9,7 @@ mod bill;
 mod compare;
 mod design;
 mod failures;
+mod repaired;
 mod scale;
 mod tools;
 mod trust;

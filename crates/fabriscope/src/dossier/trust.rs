@@ -60,7 +60,7 @@ pub(super) fn section(work: &Work<'_>, design: &Design, page: &mut Page) -> Resu
         page.push(Part::Figure(figure.clone()));
     }
     page.push(Part::Table { caption: "Predictions beside the nearest published measurements".to_owned(), grid });
-    page.words("Numbers of the catalogue may have been fitted to some of these tables; `fabriscope validate --leave-out` says what is left without them.");
+    page.words("Numbers of the catalogue may have been fitted to some of these tables; fabriscope validate --leave-out says what is left without them.");
     Ok(())
 }
 

@@ -81,7 +81,8 @@ impl<'a> Shape<'a> {
         let traits = request.tool.traits();
         let (nodes, per_node) = done.layout().map_or((2, 1), |layout| (layout.nodes, layout.per_node));
         let on_gpus = traits.data == Data::OnGpus || request.options.iter().any(|option| option == "D" || option.starts_with("--use_cuda"));
-        let message = traits.operation == Operation::Message && matches!(traits.ranks, Ranks::Two | Ranks::Pairs);
+        let message =
+            matches!(traits.operation, Operation::Message | Operation::Write) && matches!(traits.ranks, Ranks::Two | Ranks::Pairs);
         let suite = matches!(traits.suite, Suite::Perftest | Suite::Omb);
         let both = traits.direction == Direction::Bidirectional
             || request.options.iter().any(|option| option == "-b" && traits.suite == Suite::Perftest);
@@ -94,7 +95,11 @@ impl<'a> Shape<'a> {
     fn words(&self) -> String {
         let of = |group: &NodeGroup| {
             let nics = if group.node.nics > 1 { format!("{} × ", group.node.nics) } else { String::new() };
-            format!("{nics}{}, {} links, {}", group.node.nic.title, group.link.data_rate(), group.software.title)
+            let nccl = group.nccl.as_ref().filter(|_| self.tool.traits().data == Data::OnGpus && self.tool.traits().is_collective());
+            let library = nccl.unwrap_or(&group.software);
+            // perftest has no library above verbs.
+            let library = if self.tool.traits().suite == Suite::Perftest { String::new() } else { format!(", {}", library.title) };
+            format!("{nics}{}, {} links{library}", group.node.nic.title, group.link.data_rate())
         };
         let ranks = if self.per_node > 1 { format!(" with {} ranks each", self.per_node) } else { String::new() };
         let nodes = if self.nodes == 1 { "1 node".to_owned() } else { format!("{} nodes", self.nodes) };
@@ -120,9 +125,16 @@ impl<'a> Shape<'a> {
         }
         let sizes: Vec<f64> = predicted.iter().map(|point| point.0).collect();
         let in_place = of(&format!("{metric}_in_place"));
-        let name = if in_place.is_empty() { "predicted" } else { "predicted, out of place" };
+        // The same curve twice would hide one of them.
+        let near = |(one, other): (&(f64, f64), &(f64, f64))| (one.1 / other.1 - 1.0).abs() < 0.02;
+        let alike = in_place.len() == predicted.len() && predicted.iter().zip(&in_place).all(near);
+        let name = match (in_place.is_empty(), alike) {
+            (true, _) => "predicted",
+            (false, true) => "predicted, out of place and in place",
+            (false, false) => "predicted, out of place",
+        };
         lines.series.push(Series::new(name, Look::Predicted, predicted).coloured(0));
-        if !in_place.is_empty() {
+        if !in_place.is_empty() && !alike {
             lines.series.push(Series::new("predicted, in place", Look::Predicted, in_place).coloured(2));
         }
         let own = tables.iter().filter(|table| table.metric == metric && table.unit == unit);

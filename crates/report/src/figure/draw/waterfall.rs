@@ -35,7 +35,8 @@ pub fn draw(canvas: &mut Canvas, waterfall: &Waterfall) {
             canvas.line("axis", (to, y + ROW - 3.0), (to, y + ROW + 4.0), "");
         }
         let share = if waterfall.total() > 0.0 { 100.0 * length / waterfall.total() } else { 0.0 };
-        let told = format!("{} · {share:.0} %", waterfall.unit.exact(*length));
+        let share = if share > 0.0 && share < 0.5 { "< 1 %".to_owned() } else { format!("{share:.0} %") };
+        let told = format!("{} · {share}", waterfall.unit.exact(*length));
         let wide = words::width(&told, Type::TICK.size, false);
         // Right of the bar, or left of it where there is no room.
         if to + 6.0 + wide < WIDTH - 4.0 {
