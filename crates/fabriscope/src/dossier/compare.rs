@@ -5,7 +5,8 @@ use fabriscope_report::render::html::{Page, Part};
 use fabriscope_report::{Cell, Column, Grid};
 
 use super::design::{Design, switches};
-use super::{Work, bill, failures, tools};
+use super::work::Work;
+use super::{bill, failures, tools};
 
 /// The tools whose curves are compared: the command, what is read, its name and unit.
 const CURVES: [(&str, &str, &str, Unit); 3] = [

@@ -13,7 +13,8 @@ use fabriscope_report::{Cell, Column, Grid};
 use fabriscope_units::{Bytes, Rate, Time};
 
 use super::design::Design;
-use super::{Work, repaired};
+use super::repaired;
+use super::work::Work;
 
 /// Nodes of a permutation in a report, the fewest that have several switches.
 const NODES: [u32; 4] = [64, 72, 128, 256];

@@ -9,23 +9,24 @@ mod bill;
 mod compare;
 mod design;
 mod failures;
+mod overview;
 mod repaired;
 mod scale;
 mod tools;
 mod trust;
+mod work;
 
 use std::path::{Path, PathBuf};
 
 use fabriscope_catalog::Catalog;
-use fabriscope_lab::bench::{BenchEngine, BenchRequest, BenchRun};
 use fabriscope_lab::run::{LabRun, RunSettings};
-use fabriscope_report::Outcome;
 use fabriscope_report::render::html::{self, Page, Part};
 
 use crate::ask::catalog;
 use crate::error::Error;
 use bill::Prices;
 use design::Design;
+use work::Work;
 
 /// A page about a cluster or an experiment: `report(["ri2"])`; about several clusters, side by side: `report(["ri2", "alaska-roce25"])`.
 #[must_use]
@@ -104,14 +105,6 @@ fn is_lab(path: &Path) -> Result<bool, Error> {
     Ok(text.lines().any(head))
 }
 
-/// What all sections share.
-struct Work<'a> {
-    catalog: &'a Catalog,
-    seed: u64,
-    prices: Option<&'a Prices>,
-    progress: &'a dyn Fn(usize, usize),
-}
-
 /// Steps of a report of one cluster.
 const STEPS: usize = 6;
 
@@ -121,7 +114,7 @@ impl Work<'_> {
         let mut page = Page::new(format!("{name}: what its network does")).with_contents();
         page.lead(design.parts.title.clone());
         page.lead("Predicted by simulation of programs, adapters, switches and links. Predictions beside published measurements stand under How far to trust it.");
-        design.describe(self, &mut page);
+        overview::section(self, &design, &mut page);
         (self.progress)(1, STEPS);
         tools::section(self, &design, &mut page);
         (self.progress)(2, STEPS);
@@ -152,7 +145,7 @@ impl Work<'_> {
         let mut page = Page::new(lab.name().to_owned()).with_contents();
         let design = Design::resolved(lab.cluster.clone())?;
         page.lead(format!("An experiment on {}", design.parts.title));
-        design.describe(self, &mut page);
+        overview::section(self, &design, &mut page);
         (self.progress)(1, 3);
         page.head(2, "What happens in the experiment");
         let settings = RunSettings { drawn: true, seed: Some(self.seed).filter(|seed| *seed != 1), ..RunSettings::default() };
@@ -169,28 +162,6 @@ impl Work<'_> {
         (self.progress)(3, 3);
         again(&mut page, self.seed, &[format!("fabriscope report {file} -o report.html")], &[format!("fabriscope run {file}")]);
         Ok(page)
-    }
-
-    /// Runs a benchmark; or why it does not run there.
-    fn bench(
-        &self,
-        design: &Design,
-        line: &str,
-        nodes: Option<u32>,
-        per_node: Option<u32>,
-        engine: BenchEngine,
-    ) -> Result<BenchRun, String> {
-        let mut words = line.split(' ').map(str::to_owned);
-        let request = BenchRequest::named(&words.next().unwrap_or_default()).map_err(|error| error.to_string())?;
-        let request = BenchRequest { options: words.collect(), nodes, per_node, engine, seed: self.seed, ..request };
-        let setup = request.set_up(self.catalog, design.parts.clone()).map_err(|error| error.to_string())?;
-        setup.run().map_err(|error| error.to_string())
-    }
-
-    /// The same as an outcome with its figure.
-    fn drawn(&self, design: &Design, line: &str, nodes: Option<u32>) -> Result<Outcome, String> {
-        let done = self.bench(design, line, nodes, None, BenchEngine::Auto)?;
-        crate::picture::drawn(self.catalog, &done).map_err(|error| error.to_string())
     }
 }
 

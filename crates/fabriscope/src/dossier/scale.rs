@@ -5,8 +5,8 @@ use fabriscope_report::figure::{Axis, Figure, Lines, Look, Panel, Series, Unit};
 use fabriscope_report::render::html::{Page, Part};
 use fabriscope_report::{Cell, Column, Grid};
 
-use super::Work;
 use super::design::Design;
+use super::work::Work;
 
 /// Ranks on each node. Basis: assumed; enough to have traffic within nodes, and few enough to be done in a minute.
 const PER_NODE: u32 = 4;

@@ -5,8 +5,8 @@ use fabriscope_lab::bench::BenchEngine;
 use fabriscope_report::render::html::{Page, Part, body};
 use fabriscope_report::{Cell, Column, Grid, Outcome};
 
-use super::Work;
 use super::design::Design;
+use super::work::Work;
 
 /// The tools with the options that a report runs them with, and their nodes where not the usual ones.
 pub(super) fn usual(design: &Design) -> Vec<(&'static str, Option<u32>)> {

@@ -9,8 +9,8 @@ use fabriscope_lab::published;
 use fabriscope_report::render::html::{Page, Part};
 use fabriscope_report::{Cell, Column, Grid};
 
-use super::Work;
 use super::design::Design;
+use super::work::Work;
 use crate::error::Error;
 
 /// Tables that are run for a report. Basis: assumed; a table takes a second or some.
