@@ -7,7 +7,7 @@ FABRISCOPE = $(CARGO) run --release --quiet --package fabriscope-cli --
 LONG_LABS = labs/dragonfly-max.toml labs/dragonfly-max-flow.toml
 LABS = $(filter-out $(LONG_LABS), $(sort $(wildcard labs/*.toml)))
 
-.PHONY: help demo test test-long bench bless build checked format format-check lint unit docs validate golden examples python python-stubs wheel model-changes fuzz clean
+.PHONY: help demo page test test-long bench bless build checked format format-check lint unit docs validate golden examples python python-stubs wheel model-changes fuzz clean
 .DEFAULT_GOAL := help
 
 help:
@@ -15,6 +15,7 @@ help:
 	@echo "make test       everything that the continuous integration runs"
 	@echo "make test-long  the same with ten times the random cases, ten minutes of fuzzing, the largest labs and collectives"
 	@echo "make bless      write the pinned outputs of tests/golden and of the documents anew; each change needs a line under Model changes in CHANGELOG.md"
+	@echo "make page       reports and pages of results in Debian's Chromium: valid HTML, accessibility, no network, no error"
 	@echo "make bench      how fast the simulator is"
 	@echo "make build      the program, target/release/fabriscope"
 	@echo "make wheel      the Python package, target/wheels/fabriscope-*.whl"
@@ -92,6 +93,11 @@ wheel: $(VENV)/done
 bless: build
 	tests/golden/run.sh bless target/release/fabriscope
 	UPDATE_GOLDEN=1 $(CARGO) test --quiet --package fabriscope-cli --test suite documents::
+
+# Needs Chromium and npm (apt-get install chromium nodejs npm), which `make test` does not.
+page:
+	@$(CARGO) build --quiet --package fabriscope-cli
+	tests/page/run.sh $(CHECKED)
 
 model-changes:
 	tests/golden/model_changes.sh

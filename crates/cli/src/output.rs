@@ -24,7 +24,7 @@ pub struct FormatArgs {
 pub struct OutputArgs {
     #[command(flatten)]
     pub format: FormatArgs,
-    /// Write the result to this file; as JSON, CSV or curves where its name ends in .json, .csv or .svg
+    /// Write the result to this file; as JSON or CSV where its name ends in .json or .csv, as pictures in .svg or .png, as a page in .html
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
@@ -41,22 +41,28 @@ impl FormatArgs {
         let by_name = file.map(render::for_file);
         let renderer: &dyn Renderer = match by_name {
             // A picture and a file to go on from are asked for by their name alone.
-            Some(format) if matches!(format.extension(), "svg" | "toml") => format,
+            Some(format) if format.draws() || format.extension() == "toml" => format,
             _ if self.json => &Json,
             _ if self.csv => &Csv,
             Some(format) => format,
             None => &Text,
         };
-        let text = renderer.render(outcome).map_err(Failure::of)?;
-        if let Some(path) = file {
-            output.redirect(path)?;
-        }
-        output.text(&text)?;
+        let Some(path) = file else {
+            output.text(&renderer.render(outcome).map_err(Failure::of)?)?;
+            return Ok(outcome.verdict());
+        };
+        let bytes = renderer.bytes(outcome).map_err(Failure::of)?;
+        output.redirect(path)?;
+        output.bytes(&bytes)?;
         Ok(outcome.verdict())
     }
 }
 
 impl OutputArgs {
+    /// Whether pictures are asked for.
+    pub fn draws(&self) -> bool {
+        self.output.as_deref().is_some_and(|file| render::for_file(file).draws())
+    }
     /// Writes an outcome to where it was asked for; whether what was checked holds.
     pub fn write(&self, outcome: &Outcome, output: &mut Output) -> Result<Verdict, Failure> {
         self.format.write(outcome, self.output.as_deref(), output)
@@ -119,6 +125,10 @@ impl Output {
         }
         let text = text.strip_prefix(std::mem::take(&mut self.written).as_str()).unwrap_or(text);
         self.writer.write_all(text.as_bytes()).map_err(|cause| self.cannot(&cause))
+    }
+    /// Writes bytes.
+    fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.writer.write_all(bytes).map_err(|cause| self.cannot(&cause))
     }
     /// Writes a value as JSON with a line end.
     pub fn json(&mut self, value: &serde_json::Value) -> Result<(), Failure> {

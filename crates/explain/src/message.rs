@@ -5,7 +5,7 @@ use fabriscope_engine::{MessageTrace, Run};
 use fabriscope_lab::LabError;
 use fabriscope_platform::Target;
 use fabriscope_report::Outcome;
-use fabriscope_report::explain::{Change, Stages, nanoseconds, show_changes};
+use fabriscope_report::explain::{Change, Stages, figure, nanoseconds, show_changes};
 use fabriscope_tools::{Direction, Exchange, Point, SizeOption, Suite, Tool, ToolOutput};
 use fabriscope_units::{Bytes, Span};
 
@@ -283,6 +283,10 @@ impl Explanation<'_> {
             Span::ZERO => outcome.note("no message of this run could be followed to its end"),
             _ => outcome.table(stages.grid()),
         };
+        let size = explained.printed.points.first().map_or(Bytes(args.bytes()), |point| point.size);
+        let what = if explained.whole { "there and back" } else { "one message" };
+        let title = format!("{} of {size} on {}", args.tool, parts.name);
+        outcome.draw(figure(&title, what, stages, explained.measure(), changes));
         outcome.text("\n").text(self.bound());
         if !changes.is_empty() {
             outcome.text("\n");

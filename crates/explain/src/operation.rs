@@ -9,6 +9,7 @@ use fabriscope_collectives::Algorithm;
 use fabriscope_lab::LabError;
 use fabriscope_lab::launch::{self, Launch};
 use fabriscope_platform::{Binding, Layout};
+use fabriscope_report::figure::{Bar, Bars, Figure, Panel, Unit};
 use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_tools::{Operation, Point, SizeOption, Tool, ToolOutput};
 use fabriscope_units::Bytes;
@@ -329,6 +330,24 @@ impl Explained {
     }
 }
 
+/// What making each thing twice as fast saves, and what other algorithms do: a panel for each size.
+fn figure(title: String, told: &[Explained]) -> Figure {
+    let bar = |(name, saved): (String, f64), first: bool| Bar { name, value: saved, loud: first && saved >= 1.0, ..Bar::default() };
+    let panel = |explained: &Explained| {
+        let rows = {
+            let faster = explained.faster.iter().map(|row| (format!("{} twice as fast", row.what), row.tried.saved(&explained.taken)));
+            let others = explained.others.iter().take(6).map(|row| (format!("{} instead", row.what), row.tried.saved(&explained.taken)));
+            let mut rows: Vec<(String, f64)> = faster.chain(others).filter(|(_, saved)| *saved > -100.0).collect();
+            rows.sort_by(|a, b| b.1.total_cmp(&a.1));
+            rows
+        };
+        let rows = rows.into_iter().enumerate().map(|(place, row)| bar(row, place == 0)).collect();
+        let label = format!("what one change saves of the time of {}", explained.taken.point.size);
+        Panel::Bars(Bars { label, unit: Unit::Percent, mark: None, limit: None, rows })
+    };
+    Figure::new(title, told.iter().map(panel))
+}
+
 fn text(args: &ExplainRequest, parts: &ResolvedCluster, layout: Option<Layout>, told: &[Explained]) -> Outcome {
     let mut outcome = Outcome::new();
     outcome.note(format!("{} on {}: {}", args.tool, parts.name, parts.title));
@@ -353,5 +372,6 @@ fn text(args: &ExplainRequest, parts: &ResolvedCluster, layout: Option<Layout>, 
         outcome.text("\n");
         explained.grids(&mut outcome, number);
     }
+    outcome.draw(figure(format!("{} on {}", args.tool, parts.name), told));
     outcome
 }

@@ -160,7 +160,7 @@ impl<'a> Bench<'a> {
         };
         let listener = self.progress.map(|heard| Box::new(move |said: Said<'_>| heard(said.done, said.all)) as Listener);
         let done = request.set_up(catalog, self.cluster.resolve(catalog)?)?.run_heard(listener)?;
-        Ok(done.outcome())
+        crate::picture::drawn(catalog, &done)
     }
 }
 
@@ -196,6 +196,12 @@ impl<'a> Run<'a> {
     #[must_use]
     pub fn series(mut self, step: &str) -> Run<'a> {
         self.step = Some(step.to_owned());
+        self
+    }
+    /// Adds pictures of the links; a pattern is run a second time for their loads over time.
+    #[must_use]
+    pub fn drawn(mut self) -> Run<'a> {
+        self.settings.drawn = true;
         self
     }
     /// All that can be said of a run.

@@ -8,6 +8,7 @@
 //! - [`validate`]: how far are predictions from published measurements?
 //! - [`explain`]: where does the time of one message go?
 //! - [`sweep()`]: what do all these tools on all these clusters give, with all these values?
+//! - [`report`]: a page about a cluster, about several side by side, or about an experiment.
 //! - [`sensitivity`]: which numbers of the catalogue matter?
 //!
 //! ```
@@ -18,13 +19,16 @@
 //! ```
 
 mod ask;
+mod dossier;
 mod error;
+pub mod picture;
 mod place;
 mod sweep;
 mod validate;
 mod vary;
 
 pub use ask::{Bench, Explain, Run, bench, explain, run};
+pub use dossier::{Report, report};
 pub use error::Error;
 pub use fabriscope_catalog::{Catalog, ResolvedCluster};
 pub use fabriscope_report::{Outcome, Verdict, render};

@@ -251,6 +251,12 @@ impl BenchRequest {
 }
 
 impl BenchSetup {
+    /// What was asked for.
+    #[must_use]
+    pub fn request(&self) -> &BenchRequest {
+        &self.request
+    }
+
     /// The cluster with the library that is used.
     #[must_use]
     pub fn parts(&self) -> &ResolvedCluster {
@@ -386,6 +392,11 @@ impl BenchSetup {
 }
 
 impl BenchRun {
+    /// The shape of the job; `None` is two nodes as the tool takes them.
+    #[must_use]
+    pub fn layout(&self) -> Option<Layout> {
+        self.layout
+    }
     /// The outcome: the tool's own bytes for people; for programs the resolved settings and every number of its table.
     #[must_use]
     pub fn outcome(&self) -> Outcome {

@@ -22,6 +22,7 @@ pub mod launch;
 pub mod leave_out;
 pub mod memory;
 pub mod message_times;
+mod picture;
 pub mod prediction;
 pub mod published;
 mod quantiles;

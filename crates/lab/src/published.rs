@@ -15,6 +15,20 @@ pub fn tables() -> Result<Vec<Measured>, LabError> {
     files.iter().map(|f| measured::read(&format!("validation/{}", f.path().display()), f.contents()).map_err(LabError::from)).collect()
 }
 
+/// The tables in whose files a word stands, in the order of their names: fewer to read than all.
+///
+/// # Errors
+/// As [`tables`].
+pub fn tables_with(word: &str) -> Result<Vec<Measured>, LabError> {
+    let named = |file: &&include_dir::File<'_>| {
+        let csv = file.path().extension().is_some_and(|e| e == "csv");
+        csv && file.contents_utf8().is_some_and(|text| text.contains(word))
+    };
+    let mut files: Vec<_> = TABLES.files().filter(named).collect();
+    files.sort_by_key(|f| f.path());
+    files.iter().map(|f| measured::read(&format!("validation/{}", f.path().display()), f.contents()).map_err(LabError::from)).collect()
+}
+
 /// What is promised of the tables, what is known of them, and which are off.
 pub fn tolerances() -> Result<Tolerances, LabError> {
     let read = Tolerances::parse("validation/tolerances.toml", text("tolerances.toml"));

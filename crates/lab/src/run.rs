@@ -6,6 +6,7 @@ use std::time::Instant;
 use fabriscope_catalog::{Catalog, NodeGroup};
 use fabriscope_engine::{Cluster, Counting, Demand, FastForward, Job, Run, RunOptions, Watch};
 use fabriscope_fabric::topology::TopologyError;
+use fabriscope_report::figure::Figure;
 use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_tools::{Point, Tool, ToolOutput};
 use fabriscope_units::{Bytes, Rate, Remedy, Span, Time};
@@ -15,10 +16,11 @@ use crate::collective;
 use crate::engines::engine;
 use crate::error::LabError;
 use crate::fast_forward::{self, Deviation, Forwarding};
-use crate::lab::ResolvedLab;
+use crate::lab::{EngineChoice, ResolvedLab};
 use crate::launch::{Launch, layout_of};
 use crate::memory::{Memory, peak};
 use crate::message_times::{self, MessageTime};
+use crate::picture;
 use crate::quantiles::{cdf_columns, cdf_rows};
 use crate::sweep;
 use crate::tap::{CaptureRequest, Taps};
@@ -48,6 +50,8 @@ pub struct RunSettings {
     pub flows: Watch,
     /// Whether steady states are left out.
     pub forwarding: Forwarding,
+    /// Whether pictures are wanted: a pattern is run a second time with counters, for the loads of links over time.
+    pub drawn: bool,
 }
 
 impl Default for RunSettings {
@@ -62,6 +66,7 @@ impl Default for RunSettings {
             series: None,
             flows: Watch::Off,
             forwarding: Forwarding::AsSaid,
+            drawn: false,
         }
     }
 }
@@ -100,6 +105,8 @@ pub struct SingleRun {
     messages: Option<Vec<MessageTime>>,
     /// How far it lies from a run of every packet, where that was made too.
     deviation: Option<Deviation>,
+    /// What is drawn of it.
+    figures: Vec<Figure>,
 }
 
 /// Runs a lab.
@@ -210,6 +217,7 @@ fn benchmark(lab: &ResolvedLab, bench: &Bench, seed: u64, settings: &RunSettings
         kernels,
         wall_s,
         seed,
+        figures: Vec::new(),
     })
 }
 
@@ -263,6 +271,7 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, settings: &RunSett
         let (findings, mut notes) = (prepared.findings(), prepared.notes);
         let (run, wall_s) = measured(prepared.job)?;
         notes.extend(findings(&run));
+        let figures = if settings.drawn { picture::links(lab, &cluster, &run, None) } else { Vec::new() };
         return Ok(SingleRun {
             run,
             cluster,
@@ -275,6 +284,7 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, settings: &RunSett
             kernels: Vec::new(),
             wall_s,
             seed,
+            figures,
         });
     }
     let found = match workload {
@@ -300,14 +310,24 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, settings: &RunSett
     } else {
         None
     };
+    let again = settings.drawn.then(|| (Arc::clone(&schedule), connections.clone()));
     let (run, wall_s) = measured(Job::schedule(schedule, connections))?;
+    let counted = match again.and_then(|again| Some((again, picture::interval(&run)?))).filter(|_| lab.lab.engine == EngineChoice::Packet) {
+        Some(((schedule, connections), every)) => {
+            let options = RunOptions { counting: Counting::Every(every), taps: Vec::new(), ..options.clone() };
+            engine.run(&cluster, Job::schedule(schedule, connections), &options, seed).map_err(refused)?.counters
+        }
+        None => None,
+    };
+    let figures = if settings.drawn { picture::links(lab, &cluster, &run, counted.as_ref()) } else { Vec::new() };
     let deviation = compared.zip(exact).map(|(schedule, exact)| Deviation::of(&schedule, &exact, &run));
     let messages = match timed {
         Some((schedule, connections)) => Some(message_times::of(engine, (&cluster, &connections), (&schedule, &run), seed)?),
         None => None,
     };
     let busiest = traffic.received.map(|messages| Bytes(traffic.bytes.as_u64().saturating_mul(messages)));
-    Ok(SingleRun { run, cluster, tool: None, busiest, notes: traffic.notes, messages, deviation, taps, kernels: Vec::new(), wall_s, seed })
+    let kernels = Vec::new();
+    Ok(SingleRun { run, cluster, tool: None, busiest, notes: traffic.notes, messages, deviation, taps, kernels, wall_s, seed, figures })
 }
 
 impl SingleRun {
@@ -339,6 +359,9 @@ impl SingleRun {
         }
         if let Some(broken) = &self.run.breakage {
             outcome.text(breakage::told(broken)).set("breakage", breakage::data(broken));
+        }
+        for figure in &self.figures {
+            outcome.draw(figure.clone());
         }
         outcome
     }

@@ -2,6 +2,7 @@
 
 use fabriscope_units::Span;
 
+use crate::figure::{Bar, Bars, Figure, Panel, Unit, Waterfall};
 use crate::grid::{Cell, Column, Grid};
 use crate::outcome::Outcome;
 
@@ -95,6 +96,26 @@ impl Stages {
         grid.foot(row("total", self.total, elapsed));
         grid.named("stages")
     }
+}
+
+/// The picture of one message: its stages, and what changes save of `measure`, the time that they are judged by.
+#[must_use]
+pub fn figure(title: &str, what: &str, stages: &Stages, measure: Span, changes: &[Change]) -> Figure {
+    let seconds = |span: Span| span.as_us_f64() * 1e-6;
+    let rows = stages.rows().map(|(name, span)| (name.to_owned(), seconds(span))).collect();
+    let waterfall = Waterfall { label: what.to_owned(), unit: Unit::Seconds, stages: rows };
+    let mut made: Vec<(&Change, Span)> = changes.iter().filter_map(|c| c.total.as_ref().ok().map(|total| (c, *total))).collect();
+    made.sort_by_key(|(_, changed)| *changed);
+    let saved = |total: Span| 100.0 * (measure.as_ps() as f64 - total.as_ps() as f64) / measure.as_ps().max(1) as f64;
+    let bar = |(place, (change, total)): (usize, (&Change, Span))| Bar {
+        name: change.what.clone(),
+        value: saved(total),
+        loud: place == 0 && saved(total) >= 1.0,
+        ..Bar::default()
+    };
+    let rows = made.into_iter().enumerate().map(bar).collect();
+    let bars = Bars { label: "what one change saves of the time".to_owned(), unit: Unit::Percent, mark: None, limit: None, rows };
+    Figure::new(title, [Panel::Waterfall(waterfall), Panel::Bars(bars)])
 }
 
 /// Adds the table of changes, the largest saving first, and why some cannot be made.

@@ -196,6 +196,19 @@ impl Grid {
     pub fn rows(&self) -> &[Vec<Cell>] {
         &self.rows
     }
+    /// The last row below a line, where there is one.
+    #[must_use]
+    pub fn footer(&self) -> Option<&[Cell]> {
+        self.footer.as_deref()
+    }
+    /// The heads that people read, and whether numbers stand below them.
+    pub fn heads(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.columns.iter().filter_map(|column| Some((column.head.as_deref()?, column.align == Align::Right)))
+    }
+    /// What people read of a row, in the order of the heads.
+    pub fn texts<'a>(&'a self, row: &'a [Cell]) -> impl Iterator<Item = &'a str> {
+        self.columns.iter().zip(row).filter(|(column, _)| column.head.is_some()).map(|(_, cell)| cell.text.as_str())
+    }
     /// What people read.
     #[must_use]
     pub fn text(&self) -> String {

@@ -15,6 +15,7 @@
 pub mod compare;
 pub mod counters;
 pub mod explain;
+pub mod figure;
 pub mod footprint;
 mod grid;
 pub mod measured;
@@ -27,10 +28,11 @@ pub mod table;
 pub mod tolerance;
 pub mod validate;
 
+pub use figure::Figure;
 pub use footprint::{Footprint, Job, Queues};
 pub use grid::{Cell, Column, Grid, Holds};
 pub use measured::{Measured, MeasuredError, Row};
-pub use outcome::{Block, Curve, Outcome, Verdict};
+pub use outcome::{Block, Outcome, Verdict};
 pub use question::{Kind, Quantity, Question};
 pub use settings::{AllSettings, Settings, SettingsError};
 pub use statistics::{Point, Summary};

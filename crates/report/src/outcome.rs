@@ -5,6 +5,7 @@
 
 use serde_json::{Map, Value};
 
+use crate::figure::Figure;
 use crate::grid::Grid;
 
 /// What a command found.
@@ -14,7 +15,7 @@ pub struct Outcome {
     entries: Map<String, Value>,
     list: Option<Value>,
     records: Vec<Grid>,
-    curve: Option<Curve>,
+    figures: Vec<Figure>,
     draft: Option<String>,
     verdict: Verdict,
 }
@@ -40,17 +41,6 @@ pub enum Block {
     Data(Grid),
     /// Bytes that stand as they are: what a tool prints, a paragraph, an empty line.
     Text(String),
-}
-
-/// Throughput on the left axis and latency on the right, over load.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Curve {
-    /// The line above the picture.
-    pub title: String,
-    /// What the horizontal axis is.
-    pub across: &'static str,
-    /// Load, throughput as a share of the link rate, mean latency in microseconds.
-    pub points: Vec<(f64, f64, f64)>,
 }
 
 impl Outcome {
@@ -134,9 +124,11 @@ impl Outcome {
         self
     }
 
-    /// Adds what can be drawn.
-    pub fn draw(&mut self, curve: Curve) -> &mut Outcome {
-        self.curve = Some(curve);
+    /// Adds a figure, if there is anything in it to see.
+    pub fn draw(&mut self, figure: Figure) -> &mut Outcome {
+        if !figure.is_empty() {
+            self.figures.push(figure);
+        }
         self
     }
 
@@ -178,10 +170,10 @@ impl Outcome {
         self.list.clone().unwrap_or_else(|| Value::Object(self.entries.clone()))
     }
 
-    /// What can be drawn, if anything.
+    /// What can be drawn, in order.
     #[must_use]
-    pub fn curve(&self) -> Option<&Curve> {
-        self.curve.as_ref()
+    pub fn figures(&self) -> &[Figure] {
+        &self.figures
     }
 
     /// The TOML file to go on from, if there is one.

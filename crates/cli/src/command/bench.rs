@@ -182,7 +182,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
             output.text(&text)?;
             Ok(Verdict::Good)
         }
-        other => finish(&file, &job.counters, &other?, output),
+        other => finish((context, &file), &job.counters, &other?, output),
     }
 }
 
@@ -213,13 +213,19 @@ fn request(name: &str, job: &JobArgs, options: Vec<String>, seed: u64) -> Result
 }
 
 /// Writes what was captured and counted, remarks, the outcome and the tool's files.
-fn finish(file: &OutputArgs, counters: &CounterArgs, done: &BenchRun, output: &mut Output) -> Result<Verdict, Failure> {
+fn finish(
+    (context, file): (&Context, &OutputArgs),
+    counters: &CounterArgs,
+    done: &BenchRun,
+    output: &mut Output,
+) -> Result<Verdict, Failure> {
     if let Some(taps) = &done.taps {
         tap::write(taps, &done.run.sightings)?;
     }
     timeline::write(&done.kernels)?;
     let shown = done.cluster.as_ref().map_or(Ok(Shown::default()), |cluster| counters.show(cluster, &done.run))?;
-    let mut outcome = done.outcome();
+    let mut outcome =
+        if file.draws() { fabriscope::picture::drawn(context.catalog()?, done).map_err(Failure::of)? } else { done.outcome() };
     if let Some(sums) = shown.json {
         outcome.set("counters", sums);
     }

@@ -8,6 +8,7 @@ mod explain;
 mod export;
 pub mod import;
 mod parts;
+mod report;
 mod route;
 mod run;
 mod schema;
@@ -40,6 +41,8 @@ pub enum Command {
     Run(run::Args),
     /// Run every point of a study on all cores, and keep them as they are done
     Sweep(sweep::Args),
+    /// Write a page about a cluster, several side by side, or an experiment
+    Report(report::Args),
     /// Read a fabric or a node that another tool described, and say what looks wrong in it
     Import(import::Args),
     /// Write a fabric or a node for another tool
@@ -74,6 +77,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<Verdict, Failur
         Command::Validate(args) => validate::run(args, &context, output),
         Command::Run(args) => run::run(args, &context, output),
         Command::Sweep(args) => sweep::run(args, &context, output),
+        Command::Report(args) => report::run(args, &context, output),
         Command::Import(args) => import::run(args, &context, output),
         Command::Export(args) => export::run(args, &context, output),
         Command::Route(args) => route::run(args, &context, output),

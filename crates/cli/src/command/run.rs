@@ -91,6 +91,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
             Some(HowFar::Skip) => Forwarding::Steady,
             Some(HowFar::Check) => Forwarding::Check,
         },
+        drawn: args.output.draws(),
     };
     let spinner = Progress::spinner("running");
     let done = fabriscope_lab::run::run(catalog, &lab, &settings)?;

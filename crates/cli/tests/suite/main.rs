@@ -24,6 +24,7 @@ mod nodes;
 mod one_face;
 mod one_sided;
 mod outcome;
+mod pictures;
 mod qos;
 mod remedies;
 mod route;

@@ -9,6 +9,7 @@ use assert_cmd::Command;
 const WITHOUT: &[(&str, &str)] = &[
     ("schema", "prints a JSON schema, which is JSON whatever is asked for"),
     ("completions", "prints a script for a shell"),
+    ("report", "writes a page for people, of what the other commands give"),
     ("help", "prints what clap knows"),
 ];
 

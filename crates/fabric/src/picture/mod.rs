@@ -59,6 +59,27 @@ pub fn svg(fabric: &Fabric, picture: &Picture) -> Result<String, PictureError> {
     Ok(svg::text(&sketch, picture))
 }
 
+/// A drawing to be put into a picture with others.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Drawing {
+    /// Its width and height.
+    pub size: (f64, f64),
+    /// The elements of an SVG image in that frame. Colours are classes: `fs-l0` to `fs-l11` for loads, and some more for the rest.
+    pub elements: String,
+    /// What a reader should know of it.
+    pub notes: Vec<String>,
+}
+
+/// The fabric without title and legend; `most` is the load that has the last colour.
+///
+/// # Errors
+/// As [`svg`].
+pub fn drawing(fabric: &Fabric, loads: Option<&[f64]>, most: f64) -> Result<Drawing, PictureError> {
+    let mut sketch = sketch(fabric, loads)?;
+    sketch.most = loads.map(|_| most);
+    Ok(Drawing { size: (sketch.size.x, sketch.size.y), elements: svg::elements(&sketch, svg::Ink::Classes), notes: sketch.notes })
+}
+
 fn sketch(fabric: &Fabric, loads: Option<&[f64]>) -> Result<Sketch, PictureError> {
     let switches = fabric.graph.switch_count();
     let large = switches > MOST_SWITCHES;

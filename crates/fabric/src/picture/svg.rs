@@ -10,6 +10,38 @@ use super::Picture;
 use super::colour::{STEPS, colour, step};
 use super::sketch::{Anchor, Mark, Point, Sketch, Stroke};
 
+/// How colours are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ink {
+    /// As they are, for a file of its own.
+    Colours,
+    /// As classes, to which a style sheet gives colours: `fs-l0` to `fs-l11` for loads, `fs-lower`, `fs-upper`, `fs-rim`, `fs-axis`, `fs-soft`
+    /// and `fs-hollow` for the rest.
+    Classes,
+}
+
+impl Ink {
+    /// The stroke of a load, or of what has none.
+    fn stroke(self, step: Option<usize>) -> String {
+        match (self, step) {
+            (Ink::Colours, Some(step)) => format!("stroke=\"{}\"", colour(step)),
+            (Ink::Colours, None) => "stroke=\"#8a8f98\"".to_owned(),
+            (Ink::Classes, Some(step)) => format!("class=\"fs-l{step}\""),
+            (Ink::Classes, None) => "class=\"fs-axis\"".to_owned(),
+        }
+    }
+}
+
+/// The elements of a drawing, without a frame around.
+pub(super) fn elements(sketch: &Sketch, ink: Ink) -> String {
+    let mut text = String::new();
+    strokes(&mut text, sketch, ink);
+    dots(&mut text, sketch, ink);
+    marks(&mut text, sketch, ink);
+    words(&mut text, sketch, ink);
+    text
+}
+
 /// The text of the file.
 pub(super) fn text(sketch: &Sketch, picture: &Picture) -> String {
     let lines = picture.caption.len() + sketch.notes.len();
@@ -37,10 +69,7 @@ pub(super) fn text(sketch: &Sketch, picture: &Picture) -> String {
         let _ = writeln!(text, "<text x=\"{MARGIN}\" y=\"{}\" font-size=\"13\" fill=\"{SOFT}\">{}</text>", number(y), escaped(line));
     }
     let _ = writeln!(text, "<g transform=\"translate(0 {})\">", number(head));
-    strokes(&mut text, sketch);
-    dots(&mut text, sketch);
-    marks(&mut text, sketch);
-    words(&mut text, sketch);
+    text += &elements(sketch, Ink::Colours);
     text += "</g>\n";
     if let Some(most) = sketch.most {
         legend(&mut text, most, height - foot + 12.0);
@@ -48,7 +77,7 @@ pub(super) fn text(sketch: &Sketch, picture: &Picture) -> String {
     text + "</svg>\n"
 }
 
-fn strokes(text: &mut String, sketch: &Sketch) {
+fn strokes(text: &mut String, sketch: &Sketch, ink: Ink) {
     // Thinner where there are many: 2 px for 40 lines, 0.75 for 2,000, 0.45 for 16,000.
     let thin = (5.0 / (sketch.strokes.len().max(1) as f64).sqrt().sqrt()).clamp(0.3, 2.4);
     let mut paths: BTreeMap<(usize, u32), String> = BTreeMap::new();
@@ -61,8 +90,8 @@ fn strokes(text: &mut String, sketch: &Sketch) {
     // Light ones first: the busy ones lie on top.
     for ((step, cables), path) in paths {
         let width = number2(thin * f64::from(cables) / 4.0 * if sketch.most.is_some() && step > STEPS / 2 { 1.35 } else { 1.0 });
-        let colour = if sketch.most.is_some() { colour(step) } else { "#8a8f98".to_owned() };
-        let _ = writeln!(text, "<path stroke=\"{colour}\" stroke-width=\"{width}\" d=\"{path}\"/>");
+        let stroke = ink.stroke(sketch.most.map(|_| step));
+        let _ = writeln!(text, "<path {stroke} stroke-width=\"{width}\" d=\"{path}\"/>");
     }
     text.push_str("</g>\n");
 }
@@ -75,7 +104,7 @@ fn path(path: &mut String, stroke: &Stroke) {
     };
 }
 
-fn dots(text: &mut String, sketch: &Sketch) {
+fn dots(text: &mut String, sketch: &Sketch, ink: Ink) {
     let mut paths: BTreeMap<(usize, String), String> = BTreeMap::new();
     for dot in &sketch.dots {
         let step = sketch.most.map_or(STEPS, |most| step(dot.load, most));
@@ -87,20 +116,25 @@ fn dots(text: &mut String, sketch: &Sketch) {
     }
     text.push_str("<g fill=\"none\" stroke-linecap=\"round\">\n");
     for ((step, width), path) in paths {
-        let colour = if step == STEPS { "#8a8f98".to_owned() } else { colour(step) };
-        let _ = writeln!(text, "<path stroke=\"{colour}\" stroke-width=\"{width}\" d=\"{path}\"/>");
+        let stroke = ink.stroke(Some(step).filter(|step| *step < STEPS));
+        let _ = writeln!(text, "<path {stroke} stroke-width=\"{width}\" d=\"{path}\"/>");
     }
     text.push_str("</g>\n");
 }
 
-fn marks(text: &mut String, sketch: &Sketch) {
+fn marks(text: &mut String, sketch: &Sketch, ink: Ink) {
     let named = sketch.marks.len() <= MOST_NAMES;
     for upper in [false, true] {
         let marks: Vec<&Mark> = sketch.marks.iter().filter(|mark| mark.upper == upper).collect();
         let Some(first) = marks.first() else { continue };
-        let fill = if upper { UPPER } else { LOWER };
+        let paint = match (ink, upper) {
+            (Ink::Colours, true) => format!("fill=\"{UPPER}\" stroke=\"#ffffff\""),
+            (Ink::Colours, false) => format!("fill=\"{LOWER}\" stroke=\"#ffffff\""),
+            (Ink::Classes, true) => "class=\"fs-upper fs-rim\"".to_owned(),
+            (Ink::Classes, false) => "class=\"fs-lower fs-rim\"".to_owned(),
+        };
         let edge = if first.half.x < 2.5 { 0.0 } else { 1.0 };
-        let _ = writeln!(text, "<g fill=\"{fill}\" stroke=\"#ffffff\" stroke-width=\"{}\">", number(edge));
+        let _ = writeln!(text, "<g {paint} stroke-width=\"{}\">", number(edge));
         for Mark { at, half, name, .. } in marks {
             let shape = if half.x == half.y {
                 format!("circle cx=\"{}\" cy=\"{}\" r=\"{}\"", number(at.x), number(at.y), number2(half.x))
@@ -122,7 +156,8 @@ fn marks(text: &mut String, sketch: &Sketch) {
     if let Some(longest) = labels.iter().map(|mark| mark.label.chars().count()).max() {
         let narrow = labels.iter().map(|mark| mark.half.x).fold(f64::INFINITY, f64::min);
         let size = (2.0 * narrow / (0.62 * longest as f64 + 0.5)).min(11.0);
-        let _ = writeln!(text, "<g font-size=\"{}\" fill=\"#ffffff\" text-anchor=\"middle\">", number(size));
+        let paint = if ink == Ink::Colours { "fill=\"#ffffff\"" } else { "class=\"fs-hollow\"" };
+        let _ = writeln!(text, "<g font-size=\"{}\" {paint} text-anchor=\"middle\">", number(size));
         for mark in labels {
             let y = mark.at.y + 0.35 * size;
             let _ = writeln!(text, "<text x=\"{}\" y=\"{}\">{}</text>", number(mark.at.x), number(y), escaped(&mark.label));
@@ -131,9 +166,13 @@ fn marks(text: &mut String, sketch: &Sketch) {
     }
 }
 
-fn words(text: &mut String, sketch: &Sketch) {
+fn words(text: &mut String, sketch: &Sketch, ink: Ink) {
     // A white edge keeps words legible on lines.
-    let _ = writeln!(text, "<g fill=\"{SOFT}\" paint-order=\"stroke\" stroke=\"#ffffff\" stroke-width=\"3\" stroke-linejoin=\"round\">");
+    let paint = match ink {
+        Ink::Colours => format!("fill=\"{SOFT}\" paint-order=\"stroke\" stroke=\"#ffffff\""),
+        Ink::Classes => "class=\"fs-soft fs-rim\" paint-order=\"stroke\"".to_owned(),
+    };
+    let _ = writeln!(text, "<g {paint} stroke-width=\"3\" stroke-linejoin=\"round\">");
     for words in &sketch.words {
         let anchor = match words.anchor {
             Anchor::Start => "",

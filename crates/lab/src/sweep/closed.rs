@@ -2,7 +2,8 @@
 
 use crate::{ClosedLoop as Workload, ResolvedLab};
 use fabriscope_engine::Cluster;
-use fabriscope_report::{Cell, Column, Curve, Grid, Outcome};
+use fabriscope_report::figure::{Axis, Unit};
+use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_traffic::{Config, schedule};
 use fabriscope_units::{Remedy, Span, Time};
 
@@ -64,8 +65,8 @@ fn outcome(lab: &ResolvedLab, closed: &Workload, samples: &[Sample], seed: u64) 
     }
     outcome.set("routing", lab.cluster.routing.name()).set("pattern", pattern).set("messages", messages).set("seed", seed);
     outcome.keyed_table("points", points);
-    let point = |(&outstanding, s): (&u32, &Sample)| (f64::from(outstanding), s.throughput, s.mean.as_us_f64());
+    let point = |(&outstanding, s): (&u32, &Sample)| (f64::from(outstanding), s.throughput, [s.mean, s.median, s.p99]);
     let points = closed.outstanding.iter().zip(samples).map(point).collect();
-    outcome.draw(Curve { title: title(lab, closed.pattern), across: "messages in flight per host", points });
+    outcome.draw(super::curves(title(lab, closed.pattern), Axis::linear("messages in flight per host", Unit::Count), points));
     outcome
 }

@@ -9,6 +9,7 @@
 use fabriscope_catalog::{Catalog, FlowControl};
 use fabriscope_engine::{Cluster, OpTimes, RunOptions, Series, Stats, Watch};
 use fabriscope_fabric::Routing;
+use fabriscope_report::figure::{self, Axis, Figure, Lines, Panel, Unit};
 use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_schedule::Schedule;
 use fabriscope_traffic::flows::{Extent, Flow, FlowOp, FlowTraffic, Incasts, Offered, at_their_times, one_by_one};
@@ -236,8 +237,30 @@ fn outcome(
     for end in ends {
         outcome.note(end);
     }
+    outcome.draw(distributions(lab, settings, work, samples));
     outcome.record(records.named("flows")).record(samples_over_time.named("series"));
     outcome
+}
+
+/// The distributions of completion times and slowdowns, a curve for each run.
+fn distributions(lab: &ResolvedLab, settings: &[(&Scheme, usize)], work: &Workload, samples: &[Ran<Sample>]) -> Figure {
+    let panel = |across: Axis| Lines::over(across, Axis::linear("share of flows", Unit::Share));
+    let mut times = panel(Axis::log10("flow completion time", Unit::Seconds));
+    let mut slow = panel(Axis::log10("slowdown, over the time of the flow alone", Unit::Times));
+    // What all runs have in common is no part of a name.
+    let named: Vec<Vec<String>> = settings.iter().map(|(scheme, _)| names(scheme, lab).to_vec()).collect();
+    let differs = |place: usize| named.iter().any(|names| names.get(place) != named[0].get(place));
+    for ((own, (_, load)), sample) in named.iter().zip(settings).zip(samples) {
+        let Ok(((done, _), _)) = sample else { continue };
+        let mut words: Vec<String> = own.iter().enumerate().filter(|(place, _)| differs(*place)).map(|(_, name)| name.clone()).collect();
+        if work.loads.len() > 1 || words.is_empty() {
+            words.push(format!("load {}", work.loads[*load]));
+        }
+        let name = words.join(", ");
+        times.series.push(figure::Series::distribution(name.as_str(), done.iter().map(|done| done.took.as_us_f64() * 1e-6)));
+        slow.series.push(figure::Series::distribution(name, done.iter().map(Done::slowdown)));
+    }
+    Figure::new(format!("Flows on {}", lab.cluster.name), [Panel::Lines(times), Panel::Lines(slow)])
 }
 
 /// Columns that name a run.

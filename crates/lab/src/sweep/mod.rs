@@ -15,6 +15,7 @@ use crate::{OpenPattern, ResolvedLab};
 use fabriscope_catalog::ResolvedCluster;
 use fabriscope_engine::{Cluster, Connections, Engine, Job, Run, RunOptions, Watch};
 use fabriscope_report::Outcome;
+use fabriscope_report::figure::{Along, Axis, Figure, Lines, Look, Panel, Reference, Series, Unit};
 use fabriscope_schedule::Schedule;
 use fabriscope_units::{Bytes, Remedy, Span};
 use rayon::prelude::*;
@@ -81,6 +82,20 @@ fn head(lab: &ResolvedLab, what: &str) -> Outcome {
 /// The line above a picture.
 fn title(lab: &ResolvedLab, pattern: OpenPattern) -> String {
     format!("{}, {}, {}", lab.cluster.name, lab.cluster.routing, pattern_name(pattern))
+}
+
+/// Throughput and latency of a loop: load, throughput as a share of the link rate, mean, median and 99th percentile of the latency.
+fn curves(title: String, across: Axis, points: Vec<(f64, f64, [Span; 3])>) -> Figure {
+    let mut throughput = Lines::over(across.clone(), Axis::linear("throughput, as a share of the link rate", Unit::Share));
+    throughput.series.push(Series::new("throughput", Look::Predicted, points.iter().map(|point| (point.0, point.1))));
+    throughput.references.push(Reference { name: "link rate".to_owned(), along: Along::Across(1.0) });
+    let mut latency = Lines::over(across, Axis::log10("latency of a message", Unit::Seconds));
+    for (place, name) in ["mean", "median", "99 % of messages"].into_iter().enumerate() {
+        let seconds = |span: Span| span.as_us_f64() * 1e-6;
+        let points = points.iter().map(|(at, _, times)| (*at, seconds(times[place])));
+        latency.series.push(Series::new(name, Look::Predicted, points).coloured(place + 1));
+    }
+    Figure::new(title, [Panel::Lines(throughput), Panel::Lines(latency)])
 }
 
 fn pattern_name(pattern: OpenPattern) -> String {

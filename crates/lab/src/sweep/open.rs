@@ -2,7 +2,8 @@
 
 use crate::{EngineChoice, OpenLoop as Workload, ResolvedLab};
 use fabriscope_engine::Cluster;
-use fabriscope_report::{Cell, Column, Curve, Grid, Outcome};
+use fabriscope_report::figure::{Axis, Unit};
+use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_traffic::{OpenLoop, Sample, open_loop};
 use fabriscope_units::Remedy;
 
@@ -76,7 +77,8 @@ fn outcome(lab: &ResolvedLab, open: &Workload, samples: &[Sample], seed: u64) ->
         Some(load) => format!("at a load of {load:.3} the network still keeps up; at most {most:.3} of the link rate arrive"),
         None => format!("the network keeps up with none of these loads; at most {most:.3} of the link rate arrive"),
     });
-    let points = open.loads.iter().zip(samples).map(|(&load, sample)| (load, sample.accepted, sample.mean.as_us_f64())).collect();
-    outcome.draw(Curve { title: title(lab, open.pattern), across: "offered load (share of the link rate)", points });
+    let points =
+        open.loads.iter().zip(samples).map(|(&load, sample)| (load, sample.accepted, [sample.mean, sample.median, sample.p99])).collect();
+    outcome.draw(super::curves(title(lab, open.pattern), Axis::linear("offered load", Unit::Share), points));
     outcome
 }

@@ -6,6 +6,7 @@
 //! Runs are independent of each other, so they go to as many threads as the machine has; the results are put
 //! together in the order of the rows and do not depend on the number of threads.
 
+mod picture;
 mod result;
 mod show;
 mod summary;

@@ -64,6 +64,9 @@ impl Report {
         for remark in remarks {
             outcome.note(remark);
         }
+        for figure in self.figures() {
+            outcome.draw(figure);
+        }
         outcome.begin(self.pins());
         outcome.judge(if self.failures().next().is_none() { Verdict::Good } else { Verdict::Bad });
         outcome

@@ -2,6 +2,7 @@
 #![allow(missing_docs)]
 
 mod counters;
+mod figures;
 mod formats;
 mod measured_files;
 mod properties;

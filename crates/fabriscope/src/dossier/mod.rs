@@ -1,0 +1,178 @@
+//! A report of a cluster, of several side by side, or of an experiment: one page to hand on.
+//!
+//! Modelled: what the cluster is, what the standard tools would print, collective operations at scale, what binds, what failures leave, how
+//! near the nearest published tables are, how to do it again. Each number comes from the same questions that the other
+//! commands ask. Sizes of jobs are bounded, so that a report of a small cluster takes about a minute.
+//! Not modelled: costs that the reader does not give, power that neither the catalogue nor the reader has.
+
+mod bill;
+mod compare;
+mod design;
+mod failures;
+mod overview;
+mod repaired;
+mod scale;
+mod tools;
+mod trust;
+mod work;
+
+use std::path::{Path, PathBuf};
+
+use fabriscope_catalog::Catalog;
+use fabriscope_lab::run::{LabRun, RunSettings};
+use fabriscope_report::render::html::{self, Page, Part};
+
+use crate::ask::catalog;
+use crate::error::Error;
+use bill::Prices;
+use design::Design;
+use work::Work;
+
+/// A page about a cluster or an experiment: `report(["ri2"])`; about several clusters, side by side: `report(["ri2", "alaska-roce25"])`.
+#[must_use]
+pub fn report<S: Into<String>>(of: impl IntoIterator<Item = S>) -> Report<'static> {
+    Report { catalog: None, of: of.into_iter().map(Into::into).collect(), prices: None, seed: 1, progress: None }
+}
+
+/// A report, to be made; made by [`report`].
+pub struct Report<'a> {
+    catalog: Option<&'a Catalog>,
+    of: Vec<String>,
+    prices: Option<PathBuf>,
+    seed: u64,
+    progress: Option<Box<dyn Fn(usize, usize) + 'a>>,
+}
+
+impl<'a> Report<'a> {
+    /// Takes prices, and power, of parts from this CSV file: columns `part`, `price` and, where known, `power_w`.
+    #[must_use]
+    pub fn prices(mut self, file: impl Into<PathBuf>) -> Report<'a> {
+        self.prices = Some(file.into());
+        self
+    }
+    /// Seed of everything random; 1 by default.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Report<'a> {
+        self.seed = seed;
+        self
+    }
+    /// Hears how many steps of all are done.
+    #[must_use]
+    pub fn progress(mut self, progress: impl Fn(usize, usize) + 'a) -> Report<'a> {
+        self.progress = Some(Box::new(progress));
+        self
+    }
+    /// Parts and clusters of this catalogue.
+    #[must_use]
+    pub fn catalog(mut self, catalog: &'a Catalog) -> Report<'a> {
+        self.catalog = Some(catalog);
+        self
+    }
+
+    /// Makes the page.
+    ///
+    /// # Errors
+    /// No such cluster or file, a price list that cannot be read.
+    pub fn page(self) -> Result<Page, Error> {
+        let catalog = catalog(self.catalog)?;
+        let prices = self.prices.as_deref().map(Prices::read).transpose()?;
+        let heard = |done: usize, all: usize| {
+            if let Some(progress) = &self.progress {
+                progress(done, all);
+            }
+        };
+        let work = Work { catalog, seed: self.seed, prices: prices.as_ref(), progress: &heard };
+        match self.of.as_slice() {
+            [] => Err(fabriscope_lab::LabError::refused("no cluster is named", "name a cluster, several to compare, or a lab file").into()),
+            [one] if is_lab(Path::new(one))? => work.lab(one),
+            [one] => work.cluster(one),
+            several => work.several(several),
+        }
+    }
+}
+
+/// Whether a file is an experiment: it has a workload.
+fn is_lab(path: &Path) -> Result<bool, Error> {
+    if path.extension().is_none_or(|extension| extension != "toml") {
+        return Ok(false);
+    }
+    let refused = |cause: std::io::Error| {
+        let what = format!("{}: cannot be read: {cause}", path.display());
+        fabriscope_lab::LabError::refused(what, "check that the file exists and that you may read it")
+    };
+    let text = std::fs::read_to_string(path).map_err(refused)?;
+    let head = |line: &str| line.trim_start().starts_with("[workload") || line.trim_start().starts_with("workload");
+    Ok(text.lines().any(head))
+}
+
+/// Steps of a report of one cluster.
+const STEPS: usize = 6;
+
+impl Work<'_> {
+    fn cluster(&self, name: &str) -> Result<Page, Error> {
+        let design = Design::of(self.catalog, name)?;
+        let mut page = Page::new(format!("{name}: what its network does")).with_contents();
+        page.lead(design.parts.title.clone());
+        page.lead("Predicted by simulation of programs, adapters, switches and links. Predictions beside published measurements stand under How far to trust it.");
+        overview::section(self, &design, &mut page);
+        (self.progress)(1, STEPS);
+        tools::section(self, &design, &mut page);
+        (self.progress)(2, STEPS);
+        scale::section(self, &design, &mut page);
+        (self.progress)(3, STEPS);
+        tools::what_binds(self, &design, &mut page);
+        (self.progress)(4, STEPS);
+        failures::section(self, &design, &mut page);
+        (self.progress)(5, STEPS);
+        trust::section(self, &design, &mut page)?;
+        (self.progress)(6, STEPS);
+        again(&mut page, self.seed, &[format!("fabriscope report {name} -o report.html")], &tools::commands(&design));
+        Ok(page)
+    }
+
+    fn several(&self, names: &[String]) -> Result<Page, Error> {
+        let designs: Vec<Design> = names.iter().map(|name| Design::of(self.catalog, name)).collect::<Result<_, _>>()?;
+        let mut page = Page::new(format!("{} side by side", names.join(", "))).with_contents();
+        page.lead("The same questions to each design; predicted by simulation.");
+        compare::sections(self, &designs, &mut page);
+        let commands: Vec<String> = designs.iter().flat_map(tools::commands).collect();
+        again(&mut page, self.seed, &[format!("fabriscope report {} -o report.html", names.join(" "))], &commands);
+        Ok(page)
+    }
+
+    fn lab(&self, file: &str) -> Result<Page, Error> {
+        let lab = fabriscope_lab::load(self.catalog, Path::new(file))?;
+        let mut page = Page::new(lab.name().to_owned()).with_contents();
+        let design = Design::resolved(lab.cluster.clone())?;
+        page.lead(format!("An experiment on {}", design.parts.title));
+        overview::section(self, &design, &mut page);
+        (self.progress)(1, 3);
+        page.head(2, "What happens in the experiment");
+        let settings = RunSettings { drawn: true, seed: Some(self.seed).filter(|seed| *seed != 1), ..RunSettings::default() };
+        let outcome = match fabriscope_lab::run::run(self.catalog, &lab, &settings)? {
+            LabRun::Sweep(outcome) => outcome,
+            LabRun::One(single) => single.outcome(&lab),
+        };
+        for figure in outcome.figures() {
+            page.push(Part::Figure(figure.clone()));
+        }
+        html::body(&mut page, outcome.blocks());
+        (self.progress)(2, 3);
+        trust::section(self, &design, &mut page)?;
+        (self.progress)(3, 3);
+        again(&mut page, self.seed, &[format!("fabriscope report {file} -o report.html")], &[format!("fabriscope run {file}")]);
+        Ok(page)
+    }
+}
+
+/// How to do it again.
+fn again(page: &mut Page, seed: u64, report: &[String], commands: &[String]) {
+    page.head(2, "How to do it again");
+    page.words(format!(
+        "Fabriscope {}, seed {seed}. The same version, seed and input give the same bytes. This page:",
+        env!("CARGO_PKG_VERSION")
+    ));
+    page.push(Part::Verbatim(report.join("\n")));
+    page.words("The commands behind its sections, each with more options:");
+    page.push(Part::Verbatim(commands.join("\n")));
+}

@@ -1,0 +1,77 @@
+//! Reports: what stands in them, that they need nothing from elsewhere, that the same question gives the same bytes.
+
+use fabriscope::report;
+
+/// Heads of level 2, in order.
+fn heads(page: &str) -> Vec<&str> {
+    page.split("<h2 id=\"").skip(1).filter_map(|rest| rest.split_once('>')?.1.split_once('<').map(|(head, _)| head)).collect()
+}
+
+fn alone(page: &str) {
+    let own = page.replace("http://www.w3.org/2000/svg", "");
+    // Sources of numbers are named, not loaded.
+    for word in ["<script", "<link", "<img", " src=", " href=\"http", "url(", "@import"] {
+        assert!(!own.contains(word), "{word}");
+    }
+    let ids: Vec<&str> = page.match_indices(" id=\"").map(|(at, _)| page[at + 5..].split('"').next().unwrap()).collect();
+    assert_eq!(ids.iter().collect::<std::collections::BTreeSet<_>>().len(), ids.len(), "an id stands twice");
+}
+
+fn lab(name: &str) -> String {
+    format!("{}/../../labs/{name}.toml", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn an_experiment_is_told_with_its_pictures() {
+    let page = || report([lab("shift-16")]).page().unwrap().to_string();
+    let text = page();
+    let expected = ["What it is", "What happens in the experiment", "How far to trust it", "How to do it again"];
+    assert_eq!(heads(&text), expected);
+    for word in ["how busy the links are", "bisection", "fabriscope run", "last rank done (us)"] {
+        assert!(text.contains(word), "{word}");
+    }
+    alone(&text);
+    assert_eq!(text, page());
+}
+
+#[test]
+fn what_cannot_be_reported_is_refused() {
+    let refused = |of: &[&str]| report(of.iter().copied()).page().unwrap_err().to_string();
+    assert!(refused(&[]).contains("no cluster"));
+    assert!(refused(&["ri3"]).contains("ri3"));
+    assert!(refused(&["nowhere.toml"]).contains("nowhere.toml"));
+    let error = report(["ri2"]).prices("nowhere.csv").page().unwrap_err().to_string();
+    assert!(error.contains("nowhere.csv"), "{error}");
+}
+
+#[test]
+#[ignore = "half a minute each"]
+fn clusters_are_told_alone_and_side_by_side() {
+    let text = report(["ri2:2"]).page().unwrap().to_string();
+    let expected = [
+        "What it is",
+        "What the standard tools would print",
+        "Collective operations at scale",
+        "What binds, and what one change would bring",
+        "What failures leave",
+        "How far to trust it",
+        "How to do it again",
+    ];
+    assert_eq!(heads(&text), expected);
+    for word in ["published, ri2-osu_latency", "bound: link and PCI Express", "line rate, 100 Gb/s", "ri2-osu_bw", "what one change saves"]
+    {
+        assert!(text.contains(word), "{word}");
+    }
+    alone(&text);
+    let folder = std::env::temp_dir().join(format!("prices-{}.csv", std::process::id()));
+    std::fs::write(&folder, "part,price,power_w\nsb7790,1000,100\nconnectx-5,10,\n").unwrap();
+    let both = report(["ri2:2", "lab-roce-128:16"]).prices(&folder).page().unwrap().to_string();
+    std::fs::remove_file(&folder).unwrap();
+    alone(&both);
+    // One switch of 1000 and two adapters of 10, cables without a price.
+    assert!(
+        both.contains("1020.00 and more")
+            && both.contains("osu_latency on each")
+            && both.contains("What failures leave of lab-roce-128:16")
+    );
+}
