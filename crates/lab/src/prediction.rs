@@ -307,7 +307,7 @@ fn answer(points: &[Point], question: &Question) -> Answer {
     };
     let rate = |unit: &str| match unit {
         "Mpps" => Some(1e6),
-        "messages/s" | "msg/s" => Some(1.0),
+        "messages/s" | "msg/s" | "1/s" => Some(1.0),
         _ => None,
     };
     let time = |unit: &str| (unit == "us").then_some(1.0);

@@ -4,3 +4,4 @@
 mod builders;
 mod face;
 mod laws;
+mod raw;

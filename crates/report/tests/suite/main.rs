@@ -5,4 +5,5 @@ mod counters;
 mod formats;
 mod measured_files;
 mod properties;
+mod raw_outputs;
 mod validation;
