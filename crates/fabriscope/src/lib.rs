@@ -1,6 +1,6 @@
 //! Fabriscope as a library: what the program does, for programs of your own.
 //!
-//! Five questions, each with options that are added one after the other; each answer is one [`Outcome`], which
+//! Seven questions, each with options that are added one after the other; each answer is one [`Outcome`], which
 //! [`render`] prints as text, JSON or CSV. Nothing here prints, exits or reads a clock; the same question gives the same bytes.
 //!
 //! - [`bench()`]: what does a benchmark program print on a cluster?
@@ -8,6 +8,7 @@
 //! - [`validate`]: how far are predictions from published measurements?
 //! - [`explain`]: where does the time of one message go?
 //! - [`sensitivity`]: which numbers of the catalogue matter?
+//! - [`calibrate()`]: which numbers of a cluster fit its measurements?
 //!
 //! ```
 //! let outcome = fabriscope::bench("osu_latency", "ri2").args(["-m", "8:8", "-i", "10"]).outcome()?;
@@ -17,11 +18,13 @@
 //! ```
 
 mod ask;
+mod calibrate;
 mod error;
 mod validate;
 mod vary;
 
 pub use ask::{Bench, Explain, Run, bench, explain, run};
+pub use calibrate::{Calibrate, calibrate};
 pub use error::Error;
 pub use fabriscope_catalog::{Catalog, ResolvedCluster};
 pub use fabriscope_report::{Outcome, Verdict, render};

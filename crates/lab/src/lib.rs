@@ -5,6 +5,7 @@
 //! answers the questions of published tables. Nothing here prints.
 
 pub mod bench;
+pub mod calibrate;
 pub mod breakage;
 pub mod collective;
 pub mod counting;

@@ -156,7 +156,7 @@ impl<'a> Predictor<'a> {
 /// The part of the library that a table names in words: the cluster's own where it is of that kind, else of those that drive
 /// its adapters the one with the same version, else one of the same major version; the first, where the row names none. Of
 /// several alike that is meant whose last word the row has: `Intel MPI 2019.7 verbs` is `intelmpi-2019-verbs`.
-fn library<'a>(catalog: &'a Catalog, cluster: &'a ResolvedCluster, name: &str) -> Option<&'a Software> {
+pub(crate) fn library<'a>(catalog: &'a Catalog, cluster: &'a ResolvedCluster, name: &str) -> Option<&'a Software> {
     let group = cluster.uniform()?;
     let own = &group.software;
     if let Ok(part) = catalog.software(name) {

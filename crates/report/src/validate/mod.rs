@@ -129,6 +129,14 @@ pub fn validate(files: &[Measured], only: &[String], terms: &Terms, predict: &dy
     report
 }
 
+/// What each row of `file` asks for, with what is said beside it.
+pub fn asked<'m>(file: &'m Measured, terms: &'m Terms) -> impl Iterator<Item = Requested> + 'm {
+    file.rows().iter().map(|row| {
+        let known = terms.tolerances.of(&row.table).and_then(|known| known.said.as_ref());
+        request(file, row, &[terms.settings.of(&row.table).or(known.map(|said| &said.set))], terms.job)
+    })
+}
+
 /// What answers a row, with the settings that stand beside it.
 fn request(file: &Measured, row: &Row, settings: &[Option<&Settings>], job: JobShape) -> Requested {
     let mut completed = row.clone();
