@@ -304,6 +304,9 @@ pub struct ResolvedCluster {
     pub notes: String,
     /// Its nodes, group by group: those of a group are alike. Never empty.
     pub groups: Vec<NodeGroup>,
+    /// Numbers of its parts that are others here: they are in its parts, but not in those of the catalogue that take the place of one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub change: Vec<Change>,
     /// The speed from switch to switch.
     pub trunk_link: LinkSpeed,
     /// The speed from group to group.

@@ -124,7 +124,9 @@ fn text_of(catalog: &Catalog, target: &str) -> Result<String, Error> {
         return Ok(text.to_owned());
     }
     let read = [target, name].into_iter().find_map(|path| std::fs::read_to_string(path).ok());
-    Ok(read.ok_or_else(|| LabError::refused(format!("there is no cluster `{target}`"), "`fabriscope clusters` lists them; or give a TOML file"))?)
+    Ok(read.ok_or_else(|| {
+        LabError::refused(format!("there is no cluster `{target}`"), "`fabriscope clusters` lists them; or give a TOML file")
+    })?)
 }
 
 fn shown(found: &Calibrated) -> Outcome {
@@ -148,7 +150,8 @@ fn shown(found: &Calibrated) -> Outcome {
             if *at_limit { Cell::word("at its limit") } else { Cell::blank() },
         ]);
     }
-    let mut alike = Grid::new([Column::words("not told apart", "number"), Column::words("from", "like"), Column::number("cosine", "cosine")]);
+    let mut alike =
+        Grid::new([Column::words("not told apart", "number"), Column::words("from", "like"), Column::number("cosine", "cosine")]);
     for one in &found.alike {
         alike.push([Cell::word(one.number.clone()), Cell::word(one.like.clone()), Cell::number(one.cosine, 2)]);
     }
@@ -175,7 +178,12 @@ fn shown(found: &Calibrated) -> Outcome {
         outcome.keyed_table("alike", alike).text("\n");
     }
     outcome.keyed_table("tables", tables).text("\n");
-    let told = format!("{} of {} numbers that move a point are fitted, in {} simulations", found.fitted.len(), found.candidates, found.simulations);
+    let told = format!(
+        "{} of {} numbers that move a point are fitted, in {} simulations",
+        found.fitted.len(),
+        found.candidates,
+        found.simulations
+    );
     outcome.note(told);
     outcome.note("left out: each fifth of the points predicted by the other four, with the derivatives at the end");
     for (reason, rows) in &found.skipped {

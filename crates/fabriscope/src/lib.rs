@@ -8,6 +8,7 @@
 //! - [`validate`]: how far are predictions from published measurements?
 //! - [`explain`]: where does the time of one message go?
 //! - [`sensitivity`]: which numbers of the catalogue matter?
+//! - [`expect()`]: what should the usual tools show on a cluster?
 //! - [`calibrate()`]: which numbers of a cluster fit its measurements?
 //!
 //! ```
@@ -20,12 +21,14 @@
 mod ask;
 mod calibrate;
 mod error;
+mod expect;
 mod validate;
 mod vary;
 
 pub use ask::{Bench, Explain, Run, bench, explain, run};
 pub use calibrate::{Calibrate, calibrate};
 pub use error::Error;
+pub use expect::{Expect, expect};
 pub use fabriscope_catalog::{Catalog, ResolvedCluster};
 pub use fabriscope_report::{Outcome, Verdict, render};
 pub use validate::{Validate, cited, validate};

@@ -5,13 +5,14 @@
 //! answers the questions of published tables. Nothing here prints.
 
 pub mod bench;
-pub mod calibrate;
 pub mod breakage;
+pub mod calibrate;
 pub mod collective;
 pub mod counting;
 pub mod devices;
 pub mod engines;
 mod error;
+pub mod expect;
 pub mod fast_forward;
 mod fault;
 mod fault_plan;

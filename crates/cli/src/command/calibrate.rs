@@ -67,5 +67,5 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     }
     let outcome = question.outcome().map_err(Failure::of)?;
     drop(progress);
-    args.output.write(&outcome, output)
+    args.output.write_with_draft(&outcome, output)
 }

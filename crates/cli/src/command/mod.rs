@@ -5,6 +5,7 @@ mod calibrate;
 mod clusters;
 mod completions;
 mod demo;
+mod expect;
 mod explain;
 mod export;
 pub mod import;
@@ -38,6 +39,8 @@ pub enum Command {
     Validate(validate::Args),
     /// Fit numbers of a cluster to measurements of it
     Calibrate(calibrate::Args),
+    /// Print what the usual tools should show on a cluster, and what passes
+    Expect(expect::Args),
     /// Run an experiment file
     Run(run::Args),
     /// Read a fabric or a node that another tool described, and say what looks wrong in it
@@ -73,6 +76,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<Verdict, Failur
         Command::Explain(args) => explain::run(args, &context, output),
         Command::Validate(args) => validate::run(args, &context, output),
         Command::Calibrate(args) => calibrate::run(args, &context, output),
+        Command::Expect(args) => expect::run(args, &context, output),
         Command::Run(args) => run::run(args, &context, output),
         Command::Import(args) => import::run(args, &context, output),
         Command::Export(args) => export::run(args, &context, output),

@@ -82,7 +82,15 @@ pub(super) fn scaled(value: &str, factor: f64) -> String {
         return format!("{}/10000", (number / whole * factor * 10_000.0).round().min(10_000.0));
     }
     let exact = number * factor;
-    let digits = if exact >= 1000.0 { 0 } else if exact >= 100.0 { 1 } else if exact >= 10.0 { 2 } else { 3 };
+    let digits = if exact >= 1000.0 {
+        0
+    } else if exact >= 100.0 {
+        1
+    } else if exact >= 10.0 {
+        2
+    } else {
+        3
+    };
     let text = format!("{exact:.digits$}");
     let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
     format!("{text}{unit}")

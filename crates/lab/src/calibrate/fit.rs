@@ -37,7 +37,8 @@ pub(super) fn choose(jacobian: &Jacobian, scales: &[f64], most: usize) -> Chosen
         chosen.kept.push(next);
     }
     for at in (0..rest.len()).filter(|at| !chosen.kept.contains(at) && telling(whole[*at])) {
-        let cosine = |kept: &usize| dot(&jacobian[at], &jacobian[*kept]) / (norm(&jacobian[at]) * norm(&jacobian[*kept])).max(f64::MIN_POSITIVE);
+        let cosine =
+            |kept: &usize| dot(&jacobian[at], &jacobian[*kept]) / (norm(&jacobian[at]) * norm(&jacobian[*kept])).max(f64::MIN_POSITIVE);
         let nearest = chosen.kept.iter().max_by(|a, b| cosine(a).abs().total_cmp(&cosine(b).abs()));
         chosen.alike.extend(nearest.map(|kept| (at, *kept, cosine(kept))));
     }
@@ -45,7 +46,14 @@ pub(super) fn choose(jacobian: &Jacobian, scales: &[f64], most: usize) -> Chosen
 }
 
 /// The step from `at` towards the least, and the covariance there. `weights` are of the points.
-pub(super) fn step(jacobian: &Jacobian, residuals: &[f64], weights: &[f64], at: &[f64], scales: &[f64], noise: f64) -> (Vec<f64>, Vec<Vec<f64>>) {
+pub(super) fn step(
+    jacobian: &Jacobian,
+    residuals: &[f64],
+    weights: &[f64],
+    at: &[f64],
+    scales: &[f64],
+    noise: f64,
+) -> (Vec<f64>, Vec<Vec<f64>>) {
     let count = jacobian.len();
     let mut normal = vec![vec![0.0; count]; count];
     let mut right = vec![0.0; count];

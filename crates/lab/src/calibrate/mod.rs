@@ -11,7 +11,6 @@ mod candidates;
 mod fit;
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fabriscope_catalog::{Alteration, Catalog, Kind};
@@ -120,32 +119,46 @@ pub fn calibrate(asked: &Calibration<'_>, progress: &(dyn Fn(usize, usize) + Syn
     if keys.is_empty() {
         let reasons: Vec<String> = start.tables.iter().flat_map(|table| &table.skipped).map(|skipped| skipped.reason.clone()).collect();
         let first = reasons.first().map_or("they have no rows", String::as_str);
-        return Err(LabError::refused(format!("no row of the measurements can be compared: {first}"), "`fabriscope validate --measured` lists all reasons"));
+        return Err(LabError::refused(
+            format!("no row of the measurements can be compared: {first}"),
+            "`fabriscope validate --measured` lists all reasons",
+        ));
     }
     let residuals = |alterations: &[Alteration]| -> Result<Vec<f64>, LabError> {
         let (now, values) = points(&runs.report(alterations)?);
-        let same = now.len() == keys.len() && now.iter().zip(&keys).all(|(a, b)| (&a.table, a.line) == (&b.table, b.line) && a.variant == b.variant);
+        let same = now.len() == keys.len()
+            && now.iter().zip(&keys).all(|(a, b)| (&a.table, a.line) == (&b.table, b.line) && a.variant == b.variant);
         if !same {
-            return Err(LabError::refused("a changed number lets other rows be compared".to_owned(), "leave out the rows that only some clusters can run"));
+            return Err(LabError::refused(
+                "a changed number lets other rows be compared".to_owned(),
+                "leave out the rows that only some clusters can run",
+            ));
         }
         Ok(values)
     };
     let software = libraries(asked);
     let candidates = candidates::of(asked.catalog, std::slice::from_ref(&asked.text), &software);
     let expected = candidates.len() + 3 * MOST;
-    let moved = derivatives(&candidates, &measured, &residuals, &|done| progress(done, expected));
+    let moved = derivatives(&candidates, &measured, &residuals, &|done| progress(done, expected.max(done)));
     let (candidates, jacobian): (Vec<Candidate>, Vec<Vec<f64>>) = moved.into_iter().unzip();
     let count = candidates.len();
     let scales: Vec<f64> = candidates.iter().map(|candidate| candidate.scale).collect();
     let chosen = fit::choose(&jacobian, &scales, asked.most.min(MOST));
     if chosen.kept.is_empty() {
-        return Err(LabError::refused("none of the cluster's numbers moves the measurements".to_owned(), "check that the measurements are of this cluster"));
+        return Err(LabError::refused(
+            "none of the cluster's numbers moves the measurements".to_owned(),
+            "check that the measurements are of this cluster",
+        ));
     }
     let own: Vec<Candidate> = chosen.kept.iter().map(|at| candidates[*at].clone()).collect();
     let jacobian: Vec<Vec<f64>> = chosen.kept.iter().map(|at| jacobian[*at].clone()).collect();
     let because = because(asked);
     let found = descend(&own, jacobian, &measured, &because, &residuals, &|| progress(runs.done.load(Ordering::Relaxed), expected))?;
-    let alike = chosen.alike.iter().map(|(at, like, cosine)| Alike { number: candidates[*at].name(), like: candidates[*like].name(), cosine: *cosine });
+    let alike = chosen.alike.iter().map(|(at, like, cosine)| Alike {
+        number: candidates[*at].name(),
+        like: candidates[*like].name(),
+        cosine: *cosine,
+    });
     let mut result = Calibrated { alike: alike.collect(), candidates: count, ..Calibrated::default() };
     tell(&mut result, &own, &found, &because, &keys, &measured);
     result.simulations = runs.done.load(Ordering::Relaxed);
@@ -203,24 +216,47 @@ fn libraries(asked_of: &Calibration<'_>) -> Vec<String> {
 
 type Residuals<'a> = dyn Fn(&[Alteration]) -> Result<Vec<f64>, LabError> + Sync + 'a;
 
-/// What each candidate moves; those that move nothing are left out, as are those of which no other value can be.
-fn derivatives(candidates: &[Candidate], before: &[f64], residuals: &Residuals<'_>, progress: &(dyn Fn(usize) + Sync)) -> Vec<(Candidate, Vec<f64>)> {
-    let (next, found) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
-    let work = || {
-        while let Some((at, candidate)) = Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, candidates.get(at)?))) {
-            let up = candidate.clamped(1.0 + STEP);
-            let factor = if up > 1.0 { up } else { candidate.clamped(1.0 - STEP) };
-            if let Some(column) = column(candidate, 1.0, factor, &[], before, residuals)
-                && column.iter().any(|value| value.abs() > 1e-6)
-            {
-                found.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(at, (candidate.clone(), column));
-            }
-            progress(at + 1);
+/// What each candidate moves; those that move nothing are left out, as are those of which no other value can be. Numbers of a part that
+/// together move nothing do so alone, and are looked at together first: most of a part has to do with other benchmarks.
+fn derivatives(
+    candidates: &[Candidate],
+    before: &[f64],
+    residuals: &Residuals<'_>,
+    progress: &dyn Fn(usize),
+) -> Vec<(Candidate, Vec<f64>)> {
+    let mut found = BTreeMap::new();
+    let mut open: Vec<std::ops::Range<usize>> = Vec::new();
+    for at in 0..candidates.len() {
+        match open.last_mut() {
+            Some(last) if candidates[last.start].number.part == candidates[at].number.part => last.end = at + 1,
+            _ => open.push(at..at + 1),
         }
-    };
-    // What a run needs is found on one thread; the points of a run share the machine's.
-    work();
-    found.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).into_values().collect()
+    }
+    open.reverse();
+    let moves = |column: &[f64]| column.iter().any(|value| value.abs() > 1e-6);
+    while let Some(range) = open.pop() {
+        progress(range.start);
+        let moved: Vec<(&Candidate, f64)> = candidates[range.clone()].iter().map(|one| (one, moved(one))).collect();
+        if let [(candidate, factor)] = moved[..] {
+            if let Some(column) = column(candidate, 1.0, factor, &[], before, residuals).filter(|column| moves(column)) {
+                found.insert(range.start, (candidate.clone(), column));
+            }
+            continue;
+        }
+        let together: Vec<Alteration> = moved.iter().map(|(one, factor)| one.by(*factor, "varied")).collect();
+        let still = residuals(&together).is_ok_and(|after| after.iter().zip(before).all(|(after, before)| (after - before).abs() <= 1e-9));
+        if !still {
+            let middle = range.start + range.len() / 2;
+            open.extend([middle..range.end, range.start..middle]);
+        }
+    }
+    found.into_values().collect()
+}
+
+/// The factor by which a number is moved: up, or down where there is no room.
+fn moved(candidate: &Candidate) -> f64 {
+    let up = candidate.clamped(1.0 + STEP);
+    if up > 1.0 { up } else { candidate.clamped(1.0 - STEP) }
 }
 
 /// How far the points move for each part that a number's logarithm grows.
@@ -243,7 +279,14 @@ struct Found {
     noise: f64,
 }
 
-fn descend(own: &[Candidate], mut jacobian: Vec<Vec<f64>>, start: &[f64], because: &str, residuals: &Residuals<'_>, progress: &dyn Fn()) -> Result<Found, LabError> {
+fn descend(
+    own: &[Candidate],
+    mut jacobian: Vec<Vec<f64>>,
+    start: &[f64],
+    because: &str,
+    residuals: &Residuals<'_>,
+    progress: &dyn Fn(),
+) -> Result<Found, LabError> {
     let scales: Vec<f64> = own.iter().map(|candidate| candidate.scale).collect();
     let (mut at, mut now) = (vec![0.0; own.len()], start.to_vec());
     let changed = |at: &[f64]| -> Vec<Alteration> { own.iter().zip(at).map(|(one, at)| one.by(libm::exp(*at), because)).collect() };
@@ -253,7 +296,11 @@ fn descend(own: &[Candidate], mut jacobian: Vec<Vec<f64>>, start: &[f64], becaus
         let cost = fit::cost(&now, &weights, &at, &scales, noise);
         let mut share = 1.0;
         let better = loop {
-            let next: Vec<f64> = own.iter().zip(at.iter().zip(&step)).map(|(one, (at, step))| libm::log(one.clamped(libm::exp(at + share * step)))).collect();
+            let next: Vec<f64> = own
+                .iter()
+                .zip(at.iter().zip(&step))
+                .map(|(one, (at, step))| libm::log(one.clamped(libm::exp(at + share * step))))
+                .collect();
             let there = residuals(&changed(&next))?;
             progress();
             let made: Vec<f64> = next.iter().zip(&at).map(|(next, at)| next - at).collect();
@@ -309,7 +356,8 @@ fn held_out(own: &[Candidate], found: &Found) -> Vec<f64> {
     let scales: Vec<f64> = own.iter().map(|candidate| candidate.scale).collect();
     let mut held = found.residuals.clone();
     for fold in 0..FOLDS {
-        let weights: Vec<f64> = found.weights.iter().enumerate().map(|(at, weight)| if at % FOLDS == fold { 0.0 } else { *weight }).collect();
+        let weights: Vec<f64> =
+            found.weights.iter().enumerate().map(|(at, weight)| if at % FOLDS == fold { 0.0 } else { *weight }).collect();
         let (step, _) = fit::step(&found.jacobian, &found.residuals, &weights, &found.at, &scales, found.noise);
         for at in (fold..held.len()).step_by(FOLDS) {
             held[at] += found.jacobian.iter().zip(&step).map(|(column, step)| column[at] * step).sum::<f64>();
@@ -334,14 +382,21 @@ fn tell(result: &mut Calibrated, own: &[Candidate], found: &Found, because: &str
     let mut tables: Vec<&str> = keys.iter().map(|key| key.table.as_str()).collect();
     tables.dedup();
     let median = |values: &[f64], of: &dyn Fn(usize) -> bool| {
-        let mut errors: Vec<f64> = values.iter().enumerate().filter(|(at, _)| of(*at)).map(|(_, value)| 100.0 * (libm::exp(*value) - 1.0).abs()).collect();
+        let mut errors: Vec<f64> =
+            values.iter().enumerate().filter(|(at, _)| of(*at)).map(|(_, value)| 100.0 * (libm::exp(*value) - 1.0).abs()).collect();
         errors.sort_by(f64::total_cmp);
         let middle = errors.len() / 2;
         if errors.len() % 2 == 1 { errors[middle] } else { (errors[middle.max(1) - 1] + errors[middle]) / 2.0 }
     };
     let mut row = |table: &str, of: &dyn Fn(usize) -> bool| {
         let points = (0..keys.len()).filter(|at| of(*at)).count();
-        let errors = TableErrors { table: table.to_owned(), points, before: median(before, of), after: median(&found.residuals, of), held_out: median(&held, of) };
+        let errors = TableErrors {
+            table: table.to_owned(),
+            points,
+            before: median(before, of),
+            after: median(&found.residuals, of),
+            held_out: median(&held, of),
+        };
         result.tables.push(errors);
     };
     tables.iter().for_each(|table| row(table, &|at| keys[at].table == *table));

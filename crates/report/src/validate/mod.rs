@@ -169,7 +169,7 @@ fn settle(result: &mut TableResult, asked: &RowRequest<'_>, answers: &Answers<'_
     };
     let value = |question: &Question, quantity: &Quantity| match &answers[question] {
         Ok(answer) => {
-            quantity.of(answer).ok_or_else(|| Refusal::Skip(format!("{} does not print the metric `{}`", question.tool, row.metric)))
+            quantity.value_of(answer).ok_or_else(|| Refusal::Skip(format!("{} does not print the metric `{}`", question.tool, row.metric)))
         }
         Err(refusal) => Err(refusal.clone()),
     };
@@ -230,7 +230,8 @@ fn answer_all<'a>(questions: &[&'a Question], predict: &dyn Predict) -> Answers<
 
 impl Quantity {
     /// The answer's value of this quantity in the row's unit.
-    fn of(&self, answer: &Answer) -> Option<f64> {
+    #[must_use]
+    pub fn value_of(&self, answer: &Answer) -> Option<f64> {
         match *self {
             Quantity::Latency { us } => answer.latency_us.map(|value| value / us),
             Quantity::Bandwidth { bytes_per_s } => answer.bytes_per_s.map(|value| value / bytes_per_s),
