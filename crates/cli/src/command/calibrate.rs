@@ -42,8 +42,8 @@ pub struct Args {
 
 const EXAMPLES: &str = "\
 Examples:
-  fabriscope calibrate run.log --on mine.toml -o calibrated.toml
-  fabriscope calibrate validation/ri2-osu_latency.csv --on ri2 --most 3";
+  fabriscope calibrate my-run.log --on mine.toml -o calibrated.toml
+  fabriscope calibrate my-latency.csv --on ri2 --most 3";
 
 /// Runs the command.
 pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {

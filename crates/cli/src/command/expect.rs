@@ -30,7 +30,7 @@ pub struct Args {
 
 const EXAMPLES: &str = "\
 Examples:
-  fabriscope expect ri2 --tool osu_latency --tool ib_write_bw
+  fabriscope expect ri2 --tool ib_write_lat --tool ib_write_bw
   fabriscope expect mine.toml:16 --ppn 8 -o acceptance.csv";
 
 /// Runs the command.

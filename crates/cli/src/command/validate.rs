@@ -56,7 +56,7 @@ Examples:
   fabriscope validate --summary                              hit rates by kind of benchmark
   fabriscope validate --leave-out oci-optimized3             a machine without what its own tables gave
   fabriscope validate --measured ours.csv --on ours.toml     your measurements on your cluster
-  fabriscope validate --measured run.log --on ri2:2          what OMB, perftest, nccl-tests, … printed
+  fabriscope validate --measured my-run.log --on mine.toml   what OMB, perftest, nccl-tests, … printed
   fabriscope validate csd3-opa-imb-alltoall --long --points  every row, half an hour
   fabriscope validate --json -o errors.json";
 

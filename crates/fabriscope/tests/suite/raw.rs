@@ -1,6 +1,6 @@
 //! What `bench` prints of every tool is read back: each number of the text is one of its data, and compared on the same cluster nothing is off.
 
-use fabriscope::{Catalog, Outcome, bench, render, validate};
+use fabriscope::{Catalog, Outcome, bench, calibrate, expect, render, validate};
 use fabriscope_report::measured::read_all;
 use serde_json::Value;
 
@@ -124,4 +124,50 @@ fn what_bench_prints_is_what_validate_predicts() {
         assert!(points > 0, "{run:?}: nothing was compared: {tables:?}");
     }
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// A machine whose adapter takes longer than the catalogue says is measured: calibration finds the time again, and the file it writes gives what was
+/// measured.
+#[test]
+fn calibration_finds_what_is_different() {
+    let catalog = catalog();
+    let folder = std::env::temp_dir().join(format!("fabriscope-calibrate-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let at = |name: &str| folder.join(name).display().to_string();
+    let change = "[[change]]\nkind = \"nics\"\npart = \"connectx-5\"\nfield = \"rx_latency\"\nvalue = \"300 ns\"\nbasis = \"measured\"\nsource = \"x\"\n";
+    std::fs::write(at("other.toml"), format!("name = \"other\"\nbase = \"ri2\"\n{change}")).unwrap();
+    let measure = |on: &str| text(&bench("ib_send_lat", on).catalog(&catalog).args(["-s", "64", "-n", "50"]).outcome().unwrap());
+    let measured = measure(&at("other.toml"));
+    assert_ne!(measured, measure("ri2"));
+    std::fs::write(at("run.log"), &measured).unwrap();
+    let outcome = calibrate([at("run.log")], "ri2").catalog(&catalog).most(1).outcome().unwrap();
+    std::fs::write(at("mine.toml"), outcome.draft().unwrap()).unwrap();
+    let time = |text: &str| -> f64 { text.lines().rev().find_map(|line| line.split_whitespace().nth(4)?.parse().ok()).unwrap() };
+    let (before, wanted, now) = (time(&measure("ri2")), time(&measured), time(&measure(&at("mine.toml"))));
+    // 90 ns of some 900: one number, which cannot be told from others by one size, takes most of it.
+    assert!(
+        (wanted - before) > 0.08 && (now - wanted).abs() < 0.25 * (wanted - before),
+        "{before} before, {wanted} measured, {now} fitted"
+    );
+    let tables = outcome.get("tables").and_then(Value::as_array).unwrap();
+    assert!(tables[0]["after"].as_f64() < tables[0]["before"].as_f64());
+    assert!(!outcome.get("alike").and_then(Value::as_array).unwrap().is_empty());
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn what_is_expected_lies_within_its_interval_and_below_its_bound() {
+    let catalog = catalog();
+    let outcome = expect("ri2").catalog(&catalog).tools(["ib_write_lat", "ib_write_bw"]).outcome().unwrap();
+    let rows = outcome.get("expected").and_then(Value::as_array).unwrap();
+    assert_eq!(rows.len(), 3);
+    for row in rows {
+        let of = |key: &str| row[key].as_f64();
+        let (low, value, high) = (of("low").unwrap(), of("expected").unwrap(), of("high").unwrap());
+        assert!(low <= value && value <= high && row["points"].as_u64() > Some(0), "{row}");
+        assert!(of("bound").is_none_or(|bound| high <= bound), "{row}");
+        assert_eq!(of("limit"), Some(if row["metric"] == "latency" { high } else { low }), "{row}");
+        assert!(row["tables"][0].as_str().unwrap().starts_with("ri2-"), "{row}");
+    }
+    assert!(expect("ri2").catalog(&catalog).tools(["nettest"]).outcome().unwrap_err().to_string().contains("`nettest`"));
 }
