@@ -5,7 +5,8 @@ use std::path::Path;
 
 use include_dir::{Dir, include_dir};
 
-use crate::cluster::{Cluster, ResolvedCluster};
+use crate::altered::Alteration;
+use crate::cluster::{Change, Cluster, ResolvedCluster};
 use crate::document::Document;
 use crate::error::{CatalogError, Fault, Problem};
 use crate::file;
@@ -419,18 +420,43 @@ impl Catalog {
         })
     }
 
+    /// The catalogue as a cluster of this name has it that changes numbers.
+    ///
+    /// # Errors
+    /// A number that there is not, a value that does not fit where it goes.
+    pub fn changed(&self, cluster: &str, changes: &[Change]) -> Result<Catalog, CatalogError> {
+        self.altered(&alterations(cluster, changes)?)
+    }
+
     pub(crate) fn resolve_in(
         &self,
         cluster: &Cluster,
         nodes: Option<u32>,
         document: Option<&Document<'_>>,
     ) -> Result<ResolvedCluster, CatalogError> {
-        crate::resolve::resolve(self, cluster, nodes).map_err(|problem| match document {
+        let changed = if cluster.change.is_empty() { None } else { Some(self.changed(&cluster.name, &cluster.change)?) };
+        crate::resolve::resolve(changed.as_ref().unwrap_or(self), cluster, nodes).map_err(|problem| match document {
             // What the command line asked for stands nowhere in the file.
             Some(document) if !(nodes.is_some() && problem.path == ["nodes"]) => document.fault_of(problem).into(),
             _ => CatalogError::Impossible { cluster: cluster.name.clone(), message: problem.message, help: problem.help },
         })
     }
+}
+
+/// The numbers that a cluster changes.
+fn alterations(cluster: &str, changes: &[Change]) -> Result<Vec<Alteration>, CatalogError> {
+    let alteration = |change: &Change| {
+        let kind = Kind::ALL.into_iter().find(|kind| kind.folder() == change.kind && *kind != Kind::Cluster);
+        let kind = kind.ok_or_else(|| CatalogError::Impossible {
+            cluster: cluster.to_owned(),
+            message: format!("`{}` is no folder of parts, in the change of `{}`", change.kind, change.field),
+            help: "kind = \"nics\", \"switches\", \"software\", \"cpus\" or another folder of the catalogue".to_owned(),
+        })?;
+        let because = if change.note.is_empty() { change.source.clone() } else { format!("{}; {}", change.source, change.note) };
+        let Change { part, field, value, basis, .. } = change.clone();
+        Ok(Alteration { kind, part, field, value, basis, because })
+    };
+    changes.iter().map(alteration).collect()
 }
 
 /// One method per kind: the part of that name, typed.

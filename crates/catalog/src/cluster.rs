@@ -14,7 +14,7 @@ use crate::node::Node;
 use crate::part::{Cable, Congestion, Kernel, Kind, Layer, LinkSpeed, Part, Software, Switch};
 use crate::partitions::{PartitionEnforcement, Partitions};
 use crate::qos::Qos;
-use crate::sourced::Sourced;
+use crate::sourced::{Basis, Sourced};
 use crate::switch_levels::SwitchLevels;
 
 /// How packets are framed on the links.
@@ -159,6 +159,27 @@ pub struct ResolvedIp {
     pub mode: IpoibMode,
 }
 
+/// A number of a part that is another on one cluster: what was fitted to its measurements, or measured there.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Change {
+    /// The folder of the part: `nics`, `switches`, `software`, ….
+    pub kind: String,
+    /// The part in whose file the number stands; parts that rest on it have the change too.
+    pub part: String,
+    /// The keys that lead to the number: `root_complex.max_payload`.
+    pub field: String,
+    /// What stands there on this cluster, with its unit.
+    pub value: String,
+    /// What that rests on.
+    pub basis: Basis,
+    /// Where it comes from.
+    pub source: String,
+    /// What a reader should know besides.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
+}
+
 /// A machine made of catalogue parts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -231,6 +252,9 @@ pub struct Cluster {
     /// What operating systems take of the cores that run programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<Noise>,
+    /// Numbers of its parts that are others on this cluster alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub change: Vec<Change>,
     /// The cables.
     pub cable: CableRun,
     /// The IP interfaces of the nodes, for sockets.
@@ -280,6 +304,9 @@ pub struct ResolvedCluster {
     pub notes: String,
     /// Its nodes, group by group: those of a group are alike. Never empty.
     pub groups: Vec<NodeGroup>,
+    /// Numbers of its parts that are others here: they are in its parts, but not in those of the catalogue that take the place of one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub change: Vec<Change>,
     /// The speed from switch to switch.
     pub trunk_link: LinkSpeed,
     /// The speed from group to group.

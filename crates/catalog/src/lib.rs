@@ -38,7 +38,7 @@ mod target;
 
 pub use altered::Alteration;
 pub use catalog::{AnyPart, Catalog};
-pub use cluster::{CableRun, Cluster, FlowControl, LinkLayer, NodeChoice, Noise, ResolvedCluster};
+pub use cluster::{CableRun, Change, Cluster, FlowControl, LinkLayer, NodeChoice, Noise, ResolvedCluster};
 pub use cluster::{Ip, IpoibMode, ResolvedIp};
 pub use document::Document;
 pub use dpu::ResolvedDpu;

@@ -81,6 +81,7 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
     let end = groups.last().map_or(0, |last| last.endpoints().end);
     let topology = topology.filled(end, rails(&cluster.topology, &groups)?);
     let mut resolved = ResolvedCluster {
+        change: cluster.change.clone(),
         name: cluster.name.clone(),
         title: cluster.title.clone(),
         notes: cluster.notes.clone(),

@@ -67,6 +67,13 @@ impl OutputArgs {
     pub fn write(&self, outcome: &Outcome, output: &mut Output) -> Result<Verdict, Failure> {
         self.format.write(outcome, self.output.as_deref(), output)
     }
+    /// The same of an outcome whose TOML file is what the command is called for: the outcome itself is printed as well.
+    pub fn write_with_draft(&self, outcome: &Outcome, output: &mut Output) -> Result<Verdict, Failure> {
+        let drafted = self.output.as_deref().filter(|path| path.extension().is_some_and(|extension| extension == "toml"));
+        let Some((path, draft)) = drafted.zip(outcome.draft()) else { return self.write(outcome, output) };
+        write_file(path, draft)?;
+        self.format.write(outcome, None, output)
+    }
 }
 
 /// The place a command writes its result to.

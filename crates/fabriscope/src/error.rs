@@ -33,6 +33,18 @@ pub enum Error {
         /// The names that exist.
         known: Vec<String>,
     },
+    /// Measurements that name no cluster, without one to compare with.
+    #[error("{file}: the outputs of {} do not say on which cluster they were measured", tables.join(", "))]
+    #[diagnostic(
+        code(validate::no_cluster),
+        help("give it: --on CLUSTER, a name of `fabriscope clusters` or a TOML file of your own; CLUSTER:N for N nodes of it")
+    )]
+    NoCluster {
+        /// The file.
+        file: String,
+        /// Tables of it without a cluster.
+        tables: Vec<String>,
+    },
     /// A machine without published tables.
     #[error("there are no tables of a machine `{name}`")]
     #[diagnostic(code(validate::unknown_machine), help("there are tables of {}; `each` takes one after the other", known.join(", ")))]

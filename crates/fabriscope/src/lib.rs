@@ -1,6 +1,6 @@
 //! Fabriscope as a library: what the program does, for programs of your own.
 //!
-//! Six questions, each with options that are added one after the other; each answer is one [`Outcome`], which
+//! Nine questions, each with options that are added one after the other; each answer is one [`Outcome`], which
 //! [`render`] prints as text, JSON or CSV. Nothing here prints, exits or reads a clock; the same question gives the same bytes.
 //!
 //! - [`bench()`]: what does a benchmark program print on a cluster?
@@ -10,6 +10,8 @@
 //! - [`sweep()`]: what do all these tools on all these clusters give, with all these values?
 //! - [`report`]: a page about a cluster, about several side by side, or about an experiment.
 //! - [`sensitivity`]: which numbers of the catalogue matter?
+//! - [`expect()`]: what should the usual tools show on a cluster?
+//! - [`calibrate()`]: which numbers of a cluster fit its measurements?
 //!
 //! ```
 //! let outcome = fabriscope::bench("osu_latency", "ri2").args(["-m", "8:8", "-i", "10"]).outcome()?;
@@ -19,8 +21,10 @@
 //! ```
 
 mod ask;
+mod calibrate;
 mod dossier;
 mod error;
+mod expect;
 pub mod picture;
 mod place;
 mod sweep;
@@ -28,8 +32,10 @@ mod validate;
 mod vary;
 
 pub use ask::{Bench, Explain, Run, bench, explain, run};
+pub use calibrate::{Calibrate, calibrate};
 pub use dossier::{Report, report};
 pub use error::Error;
+pub use expect::{Expect, expect};
 pub use fabriscope_catalog::{Catalog, ResolvedCluster};
 pub use fabriscope_report::{Outcome, Verdict, render};
 pub use fabriscope_study::study_schema;

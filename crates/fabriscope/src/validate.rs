@@ -8,7 +8,7 @@ use fabriscope_lab::leave_out::{self, Replacement};
 use fabriscope_lab::prediction::Predictor;
 use fabriscope_lab::{LabError, published};
 use fabriscope_report::validate::{Detail, Hits, hits};
-use fabriscope_report::{AllSettings, Cell, Column, Grid, Measured, Outcome, Report, Terms};
+use fabriscope_report::{AllSettings, Cell, Column, Grid, JobShape, Measured, Outcome, Report, Terms};
 
 use crate::ask::catalog;
 use crate::error::Error;
@@ -27,6 +27,7 @@ pub struct Validate<'a> {
     measured: Option<PathBuf>,
     settings: Option<PathBuf>,
     on: Option<String>,
+    job: JobShape,
     long: bool,
     points: bool,
     summary: bool,
@@ -36,7 +37,7 @@ pub struct Validate<'a> {
 }
 
 impl<'a> Validate<'a> {
-    /// Compares with the measurements of this CSV file instead of the published ones.
+    /// Compares with the measurements of this file instead of the published ones: CSV, or the output of the tools as they printed it.
     #[must_use]
     pub fn measured(mut self, file: impl Into<PathBuf>) -> Validate<'a> {
         self.measured = Some(file.into());
@@ -52,6 +53,18 @@ impl<'a> Validate<'a> {
     #[must_use]
     pub fn on(mut self, cluster: &str) -> Validate<'a> {
         self.on = Some(cluster.to_owned());
+        self
+    }
+    /// How many nodes jobs of many ranks have where rows do not say it; those of [`Validate::on`] (`CLUSTER:N`) otherwise.
+    #[must_use]
+    pub fn nodes(mut self, nodes: u32) -> Validate<'a> {
+        self.job.nodes = Some(nodes);
+        self
+    }
+    /// How many ranks these have on each node.
+    #[must_use]
+    pub fn ranks_per_node(mut self, ranks: u32) -> Validate<'a> {
+        self.job.ranks_per_node = Some(ranks);
         self
     }
     /// Also runs rows that take minutes.
@@ -110,7 +123,10 @@ impl<'a> Validate<'a> {
         check_names(&self.tables, &files)?;
         let settings = self.settings.as_deref().map(settings).transpose()?.unwrap_or_default();
         check_names(&settings.tables().map(str::to_owned).collect::<Vec<_>>(), &files)?;
-        let terms = Terms { tolerances, settings };
+        if self.on.is_none() {
+            files.iter().try_for_each(|file| has_cluster(file, &self.tables))?;
+        }
+        let terms = Terms { tolerances, settings, job: self.job() };
         if let Some(machine) = &self.leave_out {
             return self.without(catalog, &files, &terms, machine);
         }
@@ -119,6 +135,12 @@ impl<'a> Validate<'a> {
             return Ok(summary(&report, catalog, &files));
         }
         Ok(report.outcome(if self.points { Detail::Points } else { Detail::Tables }))
+    }
+
+    /// The shape of jobs of which rows do not say it: `CLUSTER:N` has N nodes.
+    fn job(&self) -> JobShape {
+        let of_target = self.on.as_deref().and_then(|on| on.rsplit_once(':')).and_then(|(_, nodes)| nodes.parse().ok());
+        JobShape { nodes: self.job.nodes.or(of_target), ..self.job }
     }
 
     fn report(&self, catalog: &Catalog, files: &[Measured], tables: &[String], terms: &Terms) -> Result<Report, Error> {
@@ -277,7 +299,7 @@ fn summary(report: &Report, catalog: &Catalog, files: &[Measured]) -> Outcome {
     outcome
 }
 
-fn settings(path: &Path) -> Result<AllSettings, Error> {
+pub(crate) fn settings(path: &Path) -> Result<AllSettings, Error> {
     let name = path.display().to_string();
     let text =
         String::from_utf8(bytes(path)?).map_err(|_| LabError::refused(format!("{name}: it is not UTF-8 text"), "save it as UTF-8"))?;
@@ -285,13 +307,23 @@ fn settings(path: &Path) -> Result<AllSettings, Error> {
     Ok(AllSettings::parse(&name, &text).map_err(|error| LabError::refused(error.to_string(), remedy))?)
 }
 
-fn read(path: &Path) -> Result<Measured, Error> {
+pub(crate) fn read(path: &Path) -> Result<Measured, Error> {
     let measured = fabriscope_report::measured::read_all(&path.display().to_string(), &bytes(path)?)?;
     match (measured.rows(), measured.faults()) {
         // Of a file without one row that can be read nothing can be told but that.
         ([], [bad, ..]) => Err(bad.error.clone().into()),
         _ => Ok(measured),
     }
+}
+
+/// Whether all rows of these tables name a cluster.
+fn has_cluster(file: &Measured, wanted: &[String]) -> Result<(), Error> {
+    let without: BTreeSet<&str> =
+        file.without_cluster().filter(|table| wanted.is_empty() || wanted.iter().any(|wanted| wanted == table)).collect();
+    if without.is_empty() {
+        return Ok(());
+    }
+    Err(Error::NoCluster { file: file.name().to_owned(), tables: without.into_iter().map(str::to_owned).collect() })
 }
 
 fn bytes(path: &Path) -> Result<Vec<u8>, LabError> {

@@ -6,11 +6,13 @@
 
 pub mod bench;
 pub mod breakage;
+pub mod calibrate;
 pub mod collective;
 pub mod counting;
 pub mod devices;
 pub mod engines;
 mod error;
+pub mod expect;
 pub mod fast_forward;
 mod fault;
 mod fault_plan;

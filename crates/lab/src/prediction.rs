@@ -21,6 +21,8 @@ pub struct Predictor<'a> {
     catalog: &'a Catalog,
     /// The cluster for every row, instead of the row's own.
     on: Option<ResolvedCluster>,
+    /// The catalogue as that cluster has it, where it changes numbers.
+    changed: Option<Catalog>,
     /// Seed of everything random.
     seed: u64,
     /// Also run what takes minutes.
@@ -81,7 +83,10 @@ impl<'a> Predictor<'a> {
         long: bool,
         progress: impl Fn(usize, usize) + Sync + 'a,
     ) -> Predictor<'a> {
-        Predictor { catalog, on, seed, long, progress: Box::new(progress), sweeps: Mutex::default(), big: Mutex::default() }
+        // What a cluster changes could be changed when it was resolved.
+        let changes = on.as_ref().filter(|on| !on.change.is_empty());
+        let changed = changes.and_then(|on| catalog.changed(&on.name, &on.change).ok());
+        Predictor { catalog, on, changed, seed, long, progress: Box::new(progress), sweeps: Mutex::default(), big: Mutex::default() }
     }
 
     fn run(&self, question: &Question) -> Result<Ran, Refusal> {
@@ -91,7 +96,7 @@ impl<'a> Predictor<'a> {
         }
         let mut parts = self.cluster(question)?;
         if let Some(name) = &question.software {
-            parts.sole_mut().software = library(self.catalog, &parts, name)
+            parts.sole_mut().software = library(self.changed.as_ref().unwrap_or(self.catalog), &parts, name)
                 .ok_or_else(|| Refusal::Skip(format!("the catalogue has no software part for `{name}`")))?
                 .clone();
         }
@@ -325,7 +330,7 @@ fn answer(points: &[Point], question: &Question) -> Answer {
     };
     let rate = |unit: &str| match unit {
         "Mpps" => Some(1e6),
-        "messages/s" | "msg/s" => Some(1.0),
+        "messages/s" | "msg/s" | "1/s" => Some(1.0),
         _ => None,
     };
     let time = |unit: &str| (unit == "us").then_some(1.0);

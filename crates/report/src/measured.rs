@@ -1,18 +1,23 @@
-//! Measured tables: a tolerant reader for published results in CSV.
+//! Measured tables: a tolerant reader for published results in CSV, or for what the tools themselves printed ([`crate::raw`]).
 //!
 //! Columns by name, in any order: `table`, `cluster`, `benchmark`, `message_bytes`, `metric`, `unit`, `value`
 //! must be there; `variant`, `nodes`, `ranks`, `source`, `notes` may be; others are ignored.
-//! Blank lines and lines that start with `#` are skipped; fields may be quoted as in RFC 4180.
+//! Blank lines and lines that start with `#` are skipped; fields may be quoted as in RFC 4180. Semicolons and tabs may stand for commas, and with
+//! them a comma for the decimal point, as spreadsheets of many languages write it.
 //!
 //! Whether the model can give a row is not decided here, see [`crate::question`].
 
+use std::sync::Arc;
+
 use miette::{NamedSource, SourceSpan};
+
+use crate::raw;
 
 /// The rows of one file, with their places in it.
 #[derive(Debug, Clone)]
 pub struct Measured {
     name: String,
-    text: String,
+    text: Arc<String>,
     columns: Columns,
     rows: Vec<Row>,
     faults: Vec<BadRow>,
@@ -56,8 +61,8 @@ pub struct Row {
     pub source: String,
     /// Remarks of whoever copied it.
     pub notes: String,
-    offset: usize,
-    line: usize,
+    pub(crate) offset: usize,
+    pub(crate) line: usize,
 }
 
 /// A column whose fields are located in error messages.
@@ -130,7 +135,7 @@ pub struct Position {
     #[help]
     pub remedy: String,
     #[source_code]
-    text: NamedSource<String>,
+    text: NamedSource<Arc<String>>,
     #[label("here")]
     span: SourceSpan,
 }
@@ -171,10 +176,14 @@ impl Measured {
     #[must_use]
     pub fn problem(&self, row: &Row, column: Column, problem: String, remedy: String) -> MeasuredError {
         let span = match self.columns.place(column) {
-            Some(index) => field_span(&self.text, row.offset, index),
+            Some(index) => field_span(&self.text, row.offset, index, self.columns.separator),
             None => (row.offset, 0),
         };
-        place(&self.name, &self.text, span, problem, remedy)
+        located(&self.name, &self.text, row.line, span, problem, remedy)
+    }
+    /// The tables without a cluster: outputs of tools do not say where they ran.
+    pub fn without_cluster(&self) -> impl Iterator<Item = &str> {
+        self.rows.iter().filter(|row| row.cluster.is_empty()).map(|row| row.table.as_str())
     }
 }
 
@@ -193,7 +202,7 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Measured, MeasuredError> {
 /// Reads a file's bytes as [`read`] does, but goes on behind a row that cannot be read: [`Measured::faults`] has those.
 ///
 /// # Errors
-/// No text, no CSV, no rows at all, a missing column.
+/// No text, neither CSV nor the output of a tool, no rows at all, a missing column.
 pub fn read_all(name: &str, bytes: &[u8]) -> Result<Measured, MeasuredError> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let text = std::str::from_utf8(bytes).map_err(|error| {
@@ -201,7 +210,19 @@ pub fn read_all(name: &str, bytes: &[u8]) -> Result<Measured, MeasuredError> {
         let (line, column) = line_and_column(&before, before.len());
         MeasuredError::NotText { file: name.to_owned(), line, column }
     })?;
-    let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).comment(Some(b'#')).from_reader(text.as_bytes());
+    let text = Arc::new(text.to_owned());
+    let separator = separator(&text);
+    if !is_table(&text, separator)
+        && let Some((rows, faults)) = raw::read(name, &text)
+    {
+        return Ok(Measured { name: name.to_owned(), text, columns: Columns::none(), rows, faults });
+    }
+    read_csv(name, text, separator)
+}
+
+fn read_csv(name: &str, text: Arc<String>, separator: u8) -> Result<Measured, MeasuredError> {
+    let mut reader =
+        csv::ReaderBuilder::new().has_headers(false).flexible(true).comment(Some(b'#')).delimiter(separator).from_reader(text.as_bytes());
     let mut record = csv::StringRecord::new();
     let mut columns: Option<Columns> = None;
     let (mut rows, mut faults) = (Vec::new(), Vec::new());
@@ -211,7 +232,7 @@ pub fn read_all(name: &str, bytes: &[u8]) -> Result<Measured, MeasuredError> {
             let at = error.position().map_or(0, |p| usize::try_from(p.byte()).unwrap_or(0)).min(text.len());
             place(
                 name,
-                text,
+                &text,
                 (at, 0),
                 format!("this is not CSV: {error}"),
                 "separate the fields with commas and quote those that hold one".to_owned(),
@@ -223,13 +244,13 @@ pub fn read_all(name: &str, bytes: &[u8]) -> Result<Measured, MeasuredError> {
         if record.iter().all(|field| field.trim().is_empty()) {
             continue;
         }
-        let offset = skip_to_record(text, record.position().map_or(0, |p| usize::try_from(p.byte()).unwrap_or(0)));
+        let offset = skip_to_record(&text, record.position().map_or(0, |p| usize::try_from(p.byte()).unwrap_or(0)));
         match &columns {
-            None => columns = Some(Columns::of(name, text, offset, &record)?),
+            None => columns = Some(Columns::of(name, &text, (offset, separator), &record)?),
             Some(columns) => {
                 line += text.as_bytes()[counted..offset].iter().filter(|byte| **byte == b'\n').count();
                 counted = offset;
-                let reader = RowReader { name, text, columns, record: &record, offset, line };
+                let reader = RowReader { name, text: &text, columns, record: &record, offset, line };
                 match reader.row() {
                     Ok(row) => rows.push(row),
                     Err(error) => {
@@ -244,7 +265,27 @@ pub fn read_all(name: &str, bytes: &[u8]) -> Result<Measured, MeasuredError> {
     if rows.is_empty() && faults.is_empty() {
         return Err(MeasuredError::NoRows { file: name.to_owned() });
     }
-    Ok(Measured { name: name.to_owned(), text: text.to_owned(), columns, rows, faults })
+    drop(reader);
+    Ok(Measured { name: name.to_owned(), text, columns, rows, faults })
+}
+
+/// The line that names the columns of CSV: the first that is neither blank nor a remark.
+fn head(text: &str) -> &str {
+    text.lines().find(|line| !line.trim().is_empty() && !line.starts_with('#')).unwrap_or_default()
+}
+
+/// What separates the fields of a head: a comma, unless it has more semicolons or tabs.
+fn separator(text: &str) -> u8 {
+    let count = |separator: u8| head(text).bytes().filter(|byte| *byte == separator).count();
+    // Of equals the last wins.
+    [b'\t', b';', b','].into_iter().max_by_key(|separator| count(*separator)).unwrap_or(b',')
+}
+
+/// Whether the head is one of tables of measurements, as far as one may forget a column.
+fn is_table(text: &str, separator: u8) -> bool {
+    let fields = head(text).split(char::from(separator)).map(|field| field.trim().trim_matches('"'));
+    let known = fields.filter(|field| NAMES.iter().any(|(_, name)| name.eq_ignore_ascii_case(field)));
+    known.count() > 2
 }
 
 /// Where each known column stands.
@@ -252,16 +293,28 @@ pub fn read_all(name: &str, bytes: &[u8]) -> Result<Measured, MeasuredError> {
 struct Columns {
     places: [Option<usize>; NAMES.len()],
     count: usize,
+    separator: u8,
 }
 
 impl Columns {
-    fn of(name: &str, text: &str, offset: usize, record: &csv::StringRecord) -> Result<Columns, MeasuredError> {
+    /// Those of a file without columns of this kind.
+    fn none() -> Columns {
+        Columns { places: [None; NAMES.len()], count: 0, separator: b',' }
+    }
+
+    fn of(name: &str, text: &Arc<String>, (offset, separator): (usize, u8), record: &csv::StringRecord) -> Result<Columns, MeasuredError> {
         let mut places = [None; NAMES.len()];
         for (index, head) in record.iter().enumerate() {
             let Some(known) = NAMES.iter().position(|(_, n)| n.eq_ignore_ascii_case(head.trim())) else { continue };
             if places[known].is_some() {
                 let problem = format!("the column `{}` is named twice", head.trim());
-                return Err(place(name, text, field_span(text, offset, index), problem, "rename or remove one of them".to_owned()));
+                return Err(place(
+                    name,
+                    text,
+                    field_span(text, offset, index, separator),
+                    problem,
+                    "rename or remove one of them".to_owned(),
+                ));
             }
             places[known] = Some(index);
         }
@@ -270,10 +323,12 @@ impl Columns {
                 let found = record.iter().map(|h| format!("`{}`", h.trim())).collect::<Vec<_>>().join(", ");
                 let line = text[offset..].find('\n').unwrap_or(text.len() - offset);
                 let problem = format!("the column `{head}` is missing");
-                return Err(place(name, text, (offset, line), problem, format!("found {found}; the first line names {REQUIRED}")));
+                let remedy =
+                    format!("found {found}; the first line names {REQUIRED}; or give the output of {}, as it was printed", raw::TOOLS);
+                return Err(place(name, text, (offset, line), problem, remedy));
             }
         }
-        Ok(Columns { places, count: record.len() })
+        Ok(Columns { places, count: record.len(), separator })
     }
 
     fn place(&self, column: Column) -> Option<usize> {
@@ -284,7 +339,7 @@ impl Columns {
 /// One record on its way to a row.
 struct RowReader<'a> {
     name: &'a str,
-    text: &'a str,
+    text: &'a Arc<String>,
     columns: &'a Columns,
     record: &'a csv::StringRecord,
     offset: usize,
@@ -297,7 +352,7 @@ impl RowReader<'_> {
             let problem = format!("this line has {} fields, the head has {}", self.record.len(), self.columns.count);
             let length = self.text[self.offset..].find('\n').unwrap_or(self.text.len() - self.offset);
             let remedy = "add what is missing, or quote a field that holds a comma".to_owned();
-            return Err(place(self.name, self.text, (self.offset, length), problem, remedy));
+            return Err(located(self.name, self.text, self.line, (self.offset, length), problem, remedy));
         }
         Ok(Row {
             table: self.named(Column::Table)?,
@@ -357,8 +412,9 @@ impl RowReader<'_> {
 
     fn value(&self) -> Result<f64, MeasuredError> {
         let field = self.field(Column::Value);
-        match field.parse::<f64>() {
-            Ok(value) if value.is_finite() => Ok(value),
+        let decimal = if self.columns.separator == b',' { None } else { raw::number(field) };
+        match decimal.map_or_else(|| field.parse::<f64>().ok(), Some) {
+            Some(value) if value.is_finite() => Ok(value),
             _ => {
                 let remedy = "write it like 1234.56: a point for decimals, nothing between thousands, no unit".to_owned();
                 Err(self.wrong(Column::Value, format!("`{field}` is not a number"), remedy))
@@ -368,13 +424,30 @@ impl RowReader<'_> {
 
     fn wrong(&self, column: Column, problem: String, remedy: String) -> MeasuredError {
         let index = self.columns.place(column).unwrap_or(0);
-        place(self.name, self.text, field_span(self.text, self.offset, index), problem, remedy)
+        let span = field_span(self.text, self.offset, index, self.columns.separator);
+        // A quoted field in front of it may hold a line feed.
+        let fields = &self.text.as_bytes()[self.offset..span.0];
+        let line = self.line + fields.iter().filter(|byte| **byte == b'\n').count();
+        located(self.name, self.text, line, span, problem, remedy)
     }
 }
 
-fn place(file: &str, text: &str, (at, length): (usize, usize), problem: String, remedy: String) -> MeasuredError {
-    let (line, column) = line_and_column(text, at);
-    let text = NamedSource::new(file, text.to_owned());
+fn place(file: &str, text: &Arc<String>, span: (usize, usize), problem: String, remedy: String) -> MeasuredError {
+    let (line, _) = line_and_column(text, span.0);
+    located(file, text, line, span, problem, remedy)
+}
+
+/// A problem at a place whose line is known: to count lines for each of a million rows would take hours.
+pub(crate) fn located(
+    file: &str,
+    text: &Arc<String>,
+    line: usize,
+    (at, length): (usize, usize),
+    problem: String,
+    remedy: String,
+) -> MeasuredError {
+    let column = text.as_bytes()[..at.min(text.len())].iter().rev().take_while(|byte| **byte != b'\n').count() + 1;
+    let text = NamedSource::new(file, Arc::clone(text));
     MeasuredError::Place(Box::new(Position { file: file.to_owned(), line, column, problem, remedy, text, span: (at, length).into() }))
 }
 
@@ -400,13 +473,13 @@ fn skip_to_record(text: &str, from: usize) -> usize {
 }
 
 /// Start and length of the `index`-th field of the record at `offset`.
-fn field_span(text: &str, offset: usize, index: usize) -> (usize, usize) {
+fn field_span(text: &str, offset: usize, index: usize, separator: u8) -> (usize, usize) {
     let bytes = text.as_bytes();
     let (mut start, mut at, mut field, mut quoted) = (offset, offset, 0, false);
     while at < bytes.len() {
         match bytes[at] {
             b'"' => quoted = !quoted,
-            b',' if !quoted => {
+            byte if byte == separator && !quoted => {
                 if field == index {
                     break;
                 }

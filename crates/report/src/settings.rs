@@ -39,6 +39,9 @@ impl Settings {
         row.nodes = row.nodes.or(self.nodes);
         let ranks = || Some(row.nodes?.saturating_mul(self.ranks_per_node?));
         row.ranks = row.ranks.or_else(ranks);
+        // Outputs of tools may tell how many ranks there were, and not on how many nodes.
+        let nodes = || Some(row.ranks?.div_ceil(self.ranks_per_node.filter(|ranks| *ranks > 0)?));
+        row.nodes = row.nodes.or_else(nodes);
         row
     }
 

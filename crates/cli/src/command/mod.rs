@@ -1,9 +1,11 @@
 //! The commands; one file each.
 
 pub mod bench;
+mod calibrate;
 mod clusters;
 mod completions;
 mod demo;
+mod expect;
 mod explain;
 mod export;
 pub mod import;
@@ -37,6 +39,10 @@ pub enum Command {
     Explain(explain::Args),
     /// Compare predictions with published measurements
     Validate(validate::Args),
+    /// Fit numbers of a cluster to measurements of it
+    Calibrate(calibrate::Args),
+    /// Print what the usual tools should show on a cluster, and what passes
+    Expect(expect::Args),
     /// Run an experiment file
     Run(run::Args),
     /// Run every point of a study on all cores, and keep them as they are done
@@ -75,6 +81,8 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<Verdict, Failur
         Command::Bench(args) => bench::run(args, &context, output),
         Command::Explain(args) => explain::run(args, &context, output),
         Command::Validate(args) => validate::run(args, &context, output),
+        Command::Calibrate(args) => calibrate::run(args, &context, output),
+        Command::Expect(args) => expect::run(args, &context, output),
         Command::Run(args) => run::run(args, &context, output),
         Command::Sweep(args) => sweep::run(args, &context, output),
         Command::Report(args) => report::run(args, &context, output),

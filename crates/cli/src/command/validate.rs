@@ -18,15 +18,21 @@ use crate::progress::Progress;
 pub struct Args {
     /// The tables to compare; all, if none is named
     tables: Vec<String>,
-    /// Measurements of your own, a CSV file with the columns of validation/
-    #[arg(long, value_name = "FILE.csv")]
+    /// Measurements of your own: a CSV file with the columns of validation/, or what the tools printed, as it is
+    #[arg(long, value_name = "FILE")]
     measured: Option<PathBuf>,
     /// What the rows leave open, table by table: placement, nodes, ranks_per_node, gpus, algorithm, environment, software
     #[arg(long, value_name = "FILE.toml")]
     settings: Option<PathBuf>,
-    /// Run every row on this cluster instead of the one it names
+    /// Run every row on this cluster instead of the one it names; outputs of tools name none
     #[arg(long, value_name = "CLUSTER")]
     on: Option<String>,
+    /// Nodes of jobs of many ranks, where rows do not say it [default: those of --on CLUSTER:N]
+    #[arg(long, requires = "measured")]
+    nodes: Option<u32>,
+    /// Ranks of these on each node
+    #[arg(long, value_name = "RANKS", requires = "measured")]
+    ppn: Option<u32>,
     /// Also run rows that take minutes: collectives among more than 128 ranks
     #[arg(long)]
     long: bool,
@@ -50,6 +56,7 @@ Examples:
   fabriscope validate --summary                              hit rates by kind of benchmark
   fabriscope validate --leave-out oci-optimized3             a machine without what its own tables gave
   fabriscope validate --measured ours.csv --on ours.toml     your measurements on your cluster
+  fabriscope validate --measured my-run.log --on mine.toml   what OMB, perftest, nccl-tests, … printed
   fabriscope validate csd3-opa-imb-alltoall --long --points  every row, half an hour
   fabriscope validate --json -o errors.json";
 
@@ -68,6 +75,12 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     }
     if let Some(cluster) = &args.on {
         question = question.on(cluster);
+    }
+    if let Some(nodes) = args.nodes {
+        question = question.nodes(nodes);
+    }
+    if let Some(ranks) = args.ppn {
+        question = question.ranks_per_node(ranks);
     }
     if args.long {
         question = question.with_long_rows();

@@ -29,6 +29,8 @@ const CALLS: &[(&str, &[&str])] = &[
     ("clusters", &[]),
     ("parts", &[]),
     ("show", &["connectx-5"]),
+    ("calibrate", &["tests/calibrate/ri2.csv", "--on", "ri2", "--most", "2"]),
+    ("expect", &["ri2", "--tool", "ib_write_lat"]),
     ("sensitivity", &["oci-optimized3-across", "--basis", "fitted", "--top", "3"]),
 ];
 

@@ -4,4 +4,5 @@
 mod builders;
 mod face;
 mod laws;
+mod raw;
 mod reports;

@@ -1,21 +1,24 @@
 //! Which program, with which options, gives a measured value.
 //!
 //! Modelled: perftest (`ib_{send,write,read,atomic}_{lat,bw}`), OMB point to point and collectives, over MPI and over NCCL, nccl-tests, IMB
-//! PingPong, which times the same exchange as `osu_latency`, IMB's collectives, programs on GPUs. A perftest row's variant holds the options of
+//! PingPong, which times the same exchange as `osu_latency`, IMB's collectives, iperf3 and netperf, ucx_perftest and fi_pingpong as what times the
+//! same exchange, programs on GPUs. A perftest row's variant holds the options of
 //! the tool; another row's variant names the library, the buffers and the placement in words (`words`); "small messages" without a size are
 //! of 8 bytes. Rows that compare two runs (`improvement`, `throughput ratio`, `overhead`) are answered by both.
 //!
 //! Not modelled: everything else; such a row is skipped, and the reason is told.
 
+mod beneath;
 mod broadcast;
 mod generation;
 mod gpu;
 mod krylov;
 mod names;
 mod nccl;
+mod sockets;
 mod words;
 
-use fabriscope_tools::{Ranks, Suite, Tool, Traits};
+use fabriscope_tools::{Ranks, SizeOption, Suite, Tool, Traits};
 
 use crate::measured::{Column, Measured, MeasuredError, Row};
 use names::{Named, quantity_of, tool_of};
@@ -251,7 +254,7 @@ pub fn metric_of(row: &Row) -> String {
 /// # Errors
 /// A row of a modelled benchmark with a size or a value that no run can have.
 pub fn ask(measured: &Measured, row: &Row) -> Result<Requested, MeasuredError> {
-    let apart = [gpu::ask, nccl::ask, broadcast::ask, krylov::ask, generation::ask];
+    let apart = [gpu::ask, nccl::ask, broadcast::ask, krylov::ask, generation::ask, sockets::ask, beneath::ask];
     if let Some(asked) = apart.into_iter().find_map(|ask| ask(row)) {
         return Ok(asked);
     }
@@ -272,6 +275,13 @@ pub fn ask(measured: &Measured, row: &Row) -> Result<Requested, MeasuredError> {
         return Err(measured.problem(row, Column::Value, problem, "correct the value or remove the row".to_owned()));
     }
     Ok(asked)
+}
+
+/// Whether a row is of a job of any number of nodes and ranks, which its columns have to say.
+#[must_use]
+pub fn has_job(row: &Row) -> bool {
+    let traits = tool_of(&row.benchmark).ok().map(|named| named.tool.traits());
+    traits.is_some_and(|traits| matches!(traits.ranks, Ranks::Job(_)))
 }
 
 /// The phrases of a row's variant that say nothing of the run.
@@ -306,7 +316,9 @@ fn single(named: Named, row: &Row, variant: &str, metric: &str, unit: &str) -> R
     let peak = metric.to_ascii_lowercase().starts_with("peak");
     // What is compared of short messages, without a size, is their latency.
     let bytes = row.message_bytes.or_else(|| (small_messages(row) || metric != row.metric).then_some(SMALL_MESSAGE));
-    if bytes.is_none() && !peak {
+    // A barrier has no message, an update an element.
+    let sized = traits.sizes != SizeOption::Fixed;
+    if bytes.is_none() && !peak && sized {
         return Err("the row names no message size".to_owned());
     }
     let mut words = Words::of(&traits, variant)?;
@@ -320,7 +332,7 @@ fn single(named: Named, row: &Row, variant: &str, metric: &str, unit: &str) -> R
         placement: words.placement,
         nodes,
         ranks,
-        message_bytes: bytes.filter(|_| !peak),
+        message_bytes: bytes.filter(|_| !peak && sized),
         gpu_aware: words.gpu_aware,
         gpudirect: words.gpudirect,
         bind: words.bind,
@@ -336,7 +348,7 @@ fn shape(tool: Tool, row: &Row, words: &Words) -> Result<(u32, u32), String> {
     let (name, traits) = (tool.name(), tool.traits());
     if matches!(traits.ranks, Ranks::Job(_)) {
         let (Some(nodes), Some(ranks)) = (row.nodes, row.ranks) else {
-            return Err(format!("{name} needs the nodes and the ranks of the row"));
+            return Err(format!("{name} needs the nodes and the ranks of the row; --nodes and --ppn say what rows do not"));
         };
         if ranks % nodes != 0 {
             return Err(format!("{ranks} ranks do not fill {nodes} nodes evenly"));

@@ -31,6 +31,9 @@ pub(super) fn tool_of(benchmark: &str) -> Result<Named, String> {
     if let Some(named) = imb(&wanted) {
         return Ok(named);
     }
+    if let Some(tool) = super::beneath::tool_of(benchmark).and_then(|name| Tool::by_name(name).ok()) {
+        return Ok(Named { tool, operand: None });
+    }
     let habits =
         [wanted.clone(), osu_title(&wanted), nccl_habit(&wanted), xccl_habit(&wanted), format!("ib{wanted}"), without(&wanted, "perftest")];
     let found = habits.iter().find_map(|habit| known(habit));
@@ -49,10 +52,11 @@ fn unknown(benchmark: &str, name: &str) -> String {
     format!("the benchmark `{benchmark}` is not modelled; the nearest is `{nearest}` (`fabriscope bench` lists all)")
 }
 
-/// Messages, what perftest has, operations that a program waits for, those of NCCL.
+/// Messages, what perftest has, operations that a program waits for, those of NCCL, bytes on sockets.
 fn is_answered(traits: &Traits) -> bool {
     match (traits.suite, traits.operation) {
-        (Suite::Perftest | Suite::NcclTests, _) | (Suite::Omb | Suite::OmbXccl, Operation::Message) => true,
+        (Suite::Perftest | Suite::NcclTests | Suite::Sockets, _) | (Suite::Omb | Suite::OmbXccl, Operation::Message) => true,
+        (Suite::Omb, Operation::Put | Operation::Get | Operation::Accumulate | Operation::GetAccumulate | Operation::SingleUpdate) => true,
         (Suite::Omb, Operation::Collective(_)) => traits.measures == Measures::Latency,
         (_, Operation::Message) => traits.ranks == Ranks::TwoOnOneNode,
         _ => false,
@@ -181,6 +185,9 @@ pub(super) fn time(unit: &str) -> Option<Quantity> {
 pub(super) fn bandwidth(unit: &str) -> Option<Quantity> {
     let bytes_per_s = match unit {
         "B/s" => 1.0,
+        "b/s" | "bit/s" => 1.0 / 8.0,
+        "kb/s" | "kbit/s" => 1e3 / 8.0,
+        "Tb/s" | "Tbit/s" => 1e12 / 8.0,
         "kB/s" => 1e3,
         "MB/s" | "MB/sec" | "MBps" => 1e6,
         "GB/s" | "GB/sec" | "GBps" => 1e9,

@@ -31,7 +31,7 @@ fn answered(row: &Row, tool: &'static str, traits: &Traits) -> Result<(Question,
     };
     let column = column[usize::from(said.in_place)];
     let quantity = quantity.ok_or_else(none)?;
-    let ranks = row.ranks.ok_or("the row does not say how many ranks there are")?;
+    let ranks = row.ranks.ok_or("the row does not say how many ranks there are; --nodes and --ppn say what rows do not")?;
     let mut options = said.options;
     let nodes = row.nodes.unwrap_or(1);
     if nodes == 1 && said.single_node {

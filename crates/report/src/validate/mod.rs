@@ -16,7 +16,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::measured::{Measured, Row};
-use crate::question::{Comparison, Kind, Quantity, Question, Requested, ask, metric_of, unread};
+use crate::question::{Comparison, Kind, Quantity, Question, Requested, ask, has_job, metric_of, unread};
 use crate::settings::{AllSettings, Settings};
 use crate::statistics::Point;
 use crate::tolerance::Tolerances;
@@ -73,6 +73,17 @@ pub struct Terms {
     pub tolerances: Tolerances,
     /// What a user says of tables.
     pub settings: AllSettings,
+    /// The shape of jobs of many ranks of which neither a row nor the settings say it.
+    pub job: JobShape,
+}
+
+/// How many nodes a job has, and ranks on each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct JobShape {
+    /// Nodes.
+    pub nodes: Option<u32>,
+    /// Ranks on each.
+    pub ranks_per_node: Option<u32>,
 }
 
 /// A row and what becomes of it.
@@ -98,11 +109,11 @@ pub fn validate(files: &[Measured], only: &[String], terms: &Terms, predict: &dy
             if let Some(own) = own {
                 report.tables[table].set = Some(own.words());
             }
-            asked.push(RowRequest { file, row, what: request(file, row, &[said]), table });
+            asked.push(RowRequest { file, row, what: request(file, row, &[said], terms.job), table });
             // What was chosen after the fact stands beside the figures without it; a user's own word stands for both.
             if let (Some(chosen), None) = (known.and_then(|known| known.chosen.as_ref()), own) {
                 let table = report.table(&row.table, Some(&chosen.set.words()));
-                asked.push(RowRequest { file, row, what: request(file, row, &[said, Some(&chosen.set)]), table });
+                asked.push(RowRequest { file, row, what: request(file, row, &[said, Some(&chosen.set)], terms.job), table });
             }
         }
     }
@@ -119,11 +130,23 @@ pub fn validate(files: &[Measured], only: &[String], terms: &Terms, predict: &dy
     report
 }
 
+/// What each row of `file` asks for, with what is said beside it.
+pub fn asked<'m>(file: &'m Measured, terms: &'m Terms) -> impl Iterator<Item = Requested> + 'm {
+    file.rows().iter().map(|row| {
+        let known = terms.tolerances.of(&row.table).and_then(|known| known.said.as_ref());
+        request(file, row, &[terms.settings.of(&row.table).or(known.map(|said| &said.set))], terms.job)
+    })
+}
+
 /// What answers a row, with the settings that stand beside it.
-fn request(file: &Measured, row: &Row, settings: &[Option<&Settings>]) -> Requested {
+fn request(file: &Measured, row: &Row, settings: &[Option<&Settings>], job: JobShape) -> Requested {
     let mut completed = row.clone();
     for settings in settings.iter().flatten() {
         completed = settings.completed(&completed);
+    }
+    if has_job(&completed) {
+        let shape = Settings { nodes: job.nodes, ranks_per_node: job.ranks_per_node, ..Settings::default() };
+        completed = shape.completed(&completed);
     }
     let mut what = ask(file, &completed).unwrap_or_else(|fault| Requested::Skip(fault.in_full()));
     for settings in settings.iter().flatten() {
@@ -147,7 +170,7 @@ fn settle(result: &mut TableResult, asked: &RowRequest<'_>, answers: &Answers<'_
     };
     let value = |question: &Question, quantity: &Quantity| match &answers[question] {
         Ok(answer) => {
-            quantity.of(answer).ok_or_else(|| Refusal::Skip(format!("{} does not print the metric `{}`", question.tool, row.metric)))
+            quantity.value_of(answer).ok_or_else(|| Refusal::Skip(format!("{} does not print the metric `{}`", question.tool, row.metric)))
         }
         Err(refusal) => Err(refusal.clone()),
     };
@@ -208,7 +231,8 @@ fn answer_all<'a>(questions: &[&'a Question], predict: &dyn Predict) -> Answers<
 
 impl Quantity {
     /// The answer's value of this quantity in the row's unit.
-    fn of(&self, answer: &Answer) -> Option<f64> {
+    #[must_use]
+    pub fn value_of(&self, answer: &Answer) -> Option<f64> {
         match *self {
             Quantity::Latency { us } => answer.latency_us.map(|value| value / us),
             Quantity::Bandwidth { bytes_per_s } => answer.bytes_per_s.map(|value| value / bytes_per_s),
@@ -256,7 +280,7 @@ mod tests {
 
     fn terms(tolerances: &str, off: &str) -> Terms {
         let tolerances = Tolerances::parse("t", tolerances).unwrap().with_off("o", off).unwrap();
-        Terms { tolerances, settings: AllSettings::default() }
+        Terms { tolerances, ..Terms::default() }
     }
 
     fn report(tolerances: &str, off: &str) -> Report {

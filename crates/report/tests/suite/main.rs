@@ -6,4 +6,5 @@ mod figures;
 mod formats;
 mod measured_files;
 mod properties;
+mod raw_outputs;
 mod validation;
