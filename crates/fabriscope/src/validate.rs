@@ -277,7 +277,7 @@ fn summary(report: &Report, catalog: &Catalog, files: &[Measured]) -> Outcome {
     outcome
 }
 
-fn settings(path: &Path) -> Result<AllSettings, Error> {
+pub(crate) fn settings(path: &Path) -> Result<AllSettings, Error> {
     let name = path.display().to_string();
     let text =
         String::from_utf8(bytes(path)?).map_err(|_| LabError::refused(format!("{name}: it is not UTF-8 text"), "save it as UTF-8"))?;
@@ -285,7 +285,7 @@ fn settings(path: &Path) -> Result<AllSettings, Error> {
     Ok(AllSettings::parse(&name, &text).map_err(|error| LabError::refused(error.to_string(), remedy))?)
 }
 
-fn read(path: &Path) -> Result<Measured, Error> {
+pub(crate) fn read(path: &Path) -> Result<Measured, Error> {
     let measured = fabriscope_report::measured::read_all(&path.display().to_string(), &bytes(path)?)?;
     match (measured.rows(), measured.faults()) {
         // Of a file without one row that can be read nothing can be told but that.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use fabriscope_catalog::{Catalog, CatalogError, Kind, NodeChoice, ResolvedCluster, Software};
 use fabriscope_collectives::Kind as Collective;
-use fabriscope_platform::Layout;
+use fabriscope_platform::{Binding, Layout};
 use fabriscope_report::question::Placement;
 use fabriscope_report::{Answer, Predict, Question, Refusal};
 use fabriscope_tools::{Measures, Operation, Point, Ranks, SizeOption, Suite, Tool, Traits};
@@ -14,6 +14,28 @@ use fabriscope_units::Remedy;
 use crate::devices::DeviceOptions;
 use crate::launch::{Launch, LaunchError};
 use crate::memory::BIG;
+
+/// One run as a question has it, before it starts: what a change may be made to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Setup {
+    /// The tool.
+    pub tool: Tool,
+    /// The cluster, with the library of the question.
+    pub parts: ResolvedCluster,
+    /// The tool's options, with those of the size.
+    pub options: Vec<String>,
+    /// Which GPU each rank of a node has, and where it is.
+    pub binding: Binding,
+    /// The shape of the job.
+    pub layout: Layout,
+    /// Which nodes.
+    pub nodes: NodeChoice,
+    /// Size of one message in bytes, where the question is of one.
+    pub message_bytes: Option<u64>,
+}
+
+/// A change of what is run; a refusal says why there is none of this run.
+pub type Change<'a> = dyn Fn(&mut Setup) -> Result<(), Refusal> + Sync + 'a;
 
 /// Runs the simulations that a validation asks for.
 pub struct Predictor<'a> {
@@ -25,6 +47,8 @@ pub struct Predictor<'a> {
     seed: u64,
     /// Also run what takes minutes.
     long: bool,
+    /// Made to every run that it changes; the others are refused.
+    change: Option<&'a Change<'a>>,
     /// Told after each run.
     progress: Box<dyn Fn(usize, usize) + Sync + 'a>,
     /// The points of the sweeps that were run so far.
@@ -81,10 +105,22 @@ impl<'a> Predictor<'a> {
         long: bool,
         progress: impl Fn(usize, usize) + Sync + 'a,
     ) -> Predictor<'a> {
-        Predictor { catalog, on, seed, long, progress: Box::new(progress), sweeps: Mutex::default(), big: Mutex::default() }
+        let (sweeps, big) = (Mutex::default(), Mutex::default());
+        Predictor { catalog, on, seed, long, change: None, progress: Box::new(progress), sweeps, big }
     }
 
-    fn run(&self, question: &Question) -> Result<Ran, Refusal> {
+    /// The same with a change made to every run. A run that it leaves as it was is refused with [`UNCHANGED`] and not made.
+    #[must_use]
+    pub fn changed(mut self, change: &'a Change<'a>) -> Predictor<'a> {
+        self.change = Some(change);
+        self
+    }
+
+    /// What a question runs: tool, cluster, options, nodes; without the change.
+    ///
+    /// # Errors
+    /// Why it cannot be run.
+    pub fn setup(&self, question: &Question) -> Result<Setup, Refusal> {
         let tool = Tool::by_name(question.tool).map_err(|e| Refusal::Fail(e.in_full()))?;
         if !self.long && is_long(question, &tool.traits()) {
             return Err(Refusal::Skip("it takes minutes: --long runs it".to_owned()));
@@ -109,6 +145,19 @@ impl<'a> Predictor<'a> {
             Placement::Farthest => NodeChoice::Across,
             Placement::Scattered => NodeChoice::Scattered,
         };
+        Ok(Setup { tool, parts, options, binding, layout, nodes, message_bytes: question.message_bytes })
+    }
+
+    fn run(&self, question: &Question) -> Result<Ran, Refusal> {
+        let mut setup = self.setup(question)?;
+        if let Some(change) = self.change {
+            let before = setup.clone();
+            change(&mut setup)?;
+            if setup == before {
+                return Err(Refusal::Skip(UNCHANGED.to_owned()));
+            }
+        }
+        let Setup { tool, parts, options, binding, layout, nodes, .. } = setup;
         let line_bytes_per_s = parts.sole().link.data_rate().as_bps() as f64 / 8.0;
         let launch = Launch { nodes, layout: Some(layout), seed: self.seed, binding, ..Launch::new(tool, &options, &parts) };
         // What one run leaves free is known when it runs alone.
@@ -152,6 +201,9 @@ impl<'a> Predictor<'a> {
         named.filter_map(|name| self.catalog.target(name).ok()).find(has)
     }
 }
+
+/// Why a run is not made that a change leaves as it was.
+pub const UNCHANGED: &str = "the change does not reach this run";
 
 /// The part of the library that a table names in words: the cluster's own where it is of that kind, else of those that drive
 /// its adapters the one with the same version, else one of the same major version; the first, where the row names none. Of

@@ -4,6 +4,7 @@ pub mod bench;
 mod clusters;
 mod completions;
 mod demo;
+mod diagnose;
 mod explain;
 mod export;
 pub mod import;
@@ -35,6 +36,8 @@ pub enum Command {
     Explain(explain::Args),
     /// Compare predictions with published measurements
     Validate(validate::Args),
+    /// Say whether a measured table is normal for a cluster, and what is most probably wrong if it is not
+    Diagnose(diagnose::Args),
     /// Run an experiment file
     Run(run::Args),
     /// Read a fabric or a node that another tool described, and say what looks wrong in it
@@ -69,6 +72,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<Verdict, Failur
         Command::Bench(args) => bench::run(args, &context, output),
         Command::Explain(args) => explain::run(args, &context, output),
         Command::Validate(args) => validate::run(args, &context, output),
+        Command::Diagnose(args) => diagnose::run(args, &context, output),
         Command::Run(args) => run::run(args, &context, output),
         Command::Import(args) => import::run(args, &context, output),
         Command::Export(args) => export::run(args, &context, output),

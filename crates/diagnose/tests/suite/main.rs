@@ -1,0 +1,3 @@
+//! Tests of diagnoses from outside.
+
+mod errors;
