@@ -28,7 +28,7 @@ fn frequency(scene: &Scene<'_>) -> Vec<Amount> {
 }
 
 /// Everything that cores do takes `times` / `of` as long; what adapters, buses and memory do takes as long as before.
-fn slow_down(parts: &mut ResolvedCluster, (times, of): (u64, u64)) {
+pub fn slow_down(parts: &mut ResolvedCluster, (times, of): (u64, u64)) {
     let longer = |span: &mut Span| *span = Span::from_ps(span.as_ps() * times / of);
     let slower = |rate: &mut Rate| *rate = Rate::from_bps(rate.as_bps() / times * of);
     let group = parts.sole_mut();

@@ -18,6 +18,8 @@ use fabriscope_lab::prediction::Setup;
 use fabriscope_report::Refusal;
 use fabriscope_tools::Suite;
 
+pub use core::slow_down;
+
 /// Something that may be wrong.
 pub struct Cause {
     /// Its name, by which tables and tests call it.
