@@ -41,6 +41,8 @@ const REPEATS: f64 = 0.02;
 /// # Errors
 /// No row that can be run, or none that both have.
 pub fn compare(case: &Case<'_>, before: &Measured, after: &Measured) -> Result<Compared, DiagnoseError> {
+    let ((before, _), (after, _)) = (crate::curve::fewer(before), crate::curve::fewer(after));
+    let (before, after) = (&before, &after);
     let bench = Bench { catalog: case.catalog, on: case.on.clone(), terms: case.terms, seed: case.seed, progress: case.progress };
     let (first, left) = bench.expected(before);
     let setup = first_setup(&bench, before);
@@ -63,7 +65,7 @@ pub fn compare(case: &Case<'_>, before: &Measured, after: &Measured) -> Result<C
         return Err(DiagnoseError::Unlike { before: before.name().to_owned(), after: after.name().to_owned() });
     }
     let unmatched = first.len() - pairs.len();
-    let (points, after): (Vec<TablePoint>, Vec<f64>) = pairs.into_iter().unzip();
+    let (points, measured): (Vec<TablePoint>, Vec<f64>) = pairs.into_iter().unzip();
     let mut hypotheses = Hypotheses::new(&bench, before, &points, &setup);
     let scale = REPEATS;
     let sites: Vec<Site> = points.iter().map(|p| Site { octave: octave(p.bytes), series: p.series, scale }).collect();
@@ -71,12 +73,12 @@ pub fn compare(case: &Case<'_>, before: &Measured, after: &Measured) -> Result<C
     let factors: Vec<_> = levels.iter().map(|level| crate::covariance::Factor::of(&sites, *level)).collect();
     let even = libm::log(levels.len() as f64);
     let density = |curve: &[f64], gone: bool| {
-        let ratio = |((point, after), value): ((&TablePoint, &f64), &f64)| {
-            let (measured, predicted) = (libm::log(after / point.measured), libm::log(value / point.expected));
+        let ratio = |((point, later), value): ((&TablePoint, &f64), &f64)| {
+            let (measured, predicted) = (libm::log(later / point.measured), libm::log(value / point.expected));
             // Two measurements have twice the variance of one.
             (measured - if gone { -predicted } else { predicted }) / std::f64::consts::SQRT_2
         };
-        let errors: Vec<f64> = points.iter().zip(&after).zip(curve).map(ratio).collect();
+        let errors: Vec<f64> = points.iter().zip(&measured).zip(curve).map(ratio).collect();
         log_sum(&factors.iter().map(|factor| factor.log_density(&errors)).collect::<Vec<_>>()) - even
     };
     let expected: Vec<f64> = points.iter().map(|point| point.expected).collect();
@@ -93,5 +95,5 @@ pub fn compare(case: &Case<'_>, before: &Measured, after: &Measured) -> Result<C
             finding.suspects.iter_mut().for_each(|suspect| suspect.probability *= share);
         }
     }
-    Ok(Compared { same: libm::exp(-all), came, went, points, after, unmatched, setup })
+    Ok(Compared { same: libm::exp(-all), came, went, points, after: measured, unmatched, setup })
 }

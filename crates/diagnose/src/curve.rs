@@ -1,11 +1,13 @@
 //! The points of a measured table with what a run predicts for them, as it should be or with something changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fabriscope_catalog::{Catalog, ResolvedCluster};
 use fabriscope_lab::prediction::{Change, Predictor};
+use fabriscope_report::measured::Row;
 use fabriscope_report::question::Kind;
 use fabriscope_report::{Measured, Terms};
+use fabriscope_tools::{Suite, Tool};
 
 /// One size of a table: what was measured, the geometric mean where it was several times, and what is expected.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,13 +48,16 @@ pub(crate) struct Bench<'a> {
 
 impl Bench<'_> {
     /// What answers questions, without any change.
-    pub(crate) fn predictor(&self) -> Predictor<'_> {
-        Predictor::new(self.catalog, self.on.clone(), self.seed, false, |_, _| {})
+    pub(crate) fn predictor(&self, table: &Measured) -> Predictor<'_> {
+        let rows = table.rows();
+        // A peak is the best of the whole sweep.
+        let largest = rows.iter().map(|row| row.message_bytes).collect::<Option<Vec<u64>>>().and_then(|sizes| sizes.into_iter().max());
+        Predictor::new(self.catalog, self.on.clone(), self.seed, false, |_, _| {}).up_to(largest.map(|size| size.max(1)))
     }
 
     /// The points of a table as the machine should give them, and the rows that cannot be weighed.
     pub(crate) fn expected(&self, table: &Measured) -> (Vec<TablePoint>, Left) {
-        let report = fabriscope_report::validate::validate(std::slice::from_ref(table), &[], self.terms, &self.predictor());
+        let report = fabriscope_report::validate::validate(std::slice::from_ref(table), &[], self.terms, &self.predictor(table));
         let (mut points, mut left): (Vec<TablePoint>, Left) = Default::default();
         let mut curves: Vec<(String, String, String, Option<u32>)> = Vec::new();
         let mut places: BTreeMap<(usize, Option<u64>), (usize, u32)> = BTreeMap::new();
@@ -101,7 +106,7 @@ impl Bench<'_> {
 
     /// The same points with a change: `None` where it reaches no run of the table. What it does not reach, or cannot be made to, stays.
     pub(crate) fn changed(&self, table: &Measured, points: &[TablePoint], change: &Change<'_>) -> Option<Vec<f64>> {
-        let predictor = self.predictor().changed(change);
+        let predictor = self.predictor(table).changed(change);
         let report = fabriscope_report::validate::validate(std::slice::from_ref(table), &[], self.terms, &predictor);
         let found: BTreeMap<(usize, &str), f64> = report
             .plain()
@@ -114,6 +119,42 @@ impl Bench<'_> {
         }
         Some(points.iter().map(|point| of(point).unwrap_or(point.expected)).collect())
     }
+}
+
+/// Sizes of a curve that are run where each is a run of its own. Basis: assumed; protocols change about every three octaves.
+const RUNS: usize = 8;
+
+/// The longest message between two ranks: longer ones take the same rate. Basis: assumed.
+const LONGEST: u64 = 1 << 20;
+
+/// A table with no more sizes of each curve than are run, spread evenly, and how many rows that leaves out.
+pub(crate) fn fewer(table: &Measured) -> (Measured, usize) {
+    let is_costly = |benchmark: &str| {
+        let traits = Tool::by_name(benchmark).map(Tool::traits);
+        // Names that are none of a tool's are of other collectives, or of IMB.
+        traits.map_or(!benchmark.contains("PingPong"), |traits| traits.is_collective() || traits.suite == Suite::NcclTests)
+    };
+    type Curve<'a> = (&'a str, &'a str, &'a str, Option<u32>, Option<u32>);
+    fn curve(row: &Row) -> Curve<'_> {
+        (&row.table, &row.benchmark, &row.variant, row.nodes, row.ranks)
+    }
+    let mut sizes: BTreeMap<Curve<'_>, BTreeSet<Option<u64>>> = BTreeMap::new();
+    for row in table.rows().iter().filter(|row| is_costly(&row.benchmark)) {
+        sizes.entry(curve(row)).or_default().insert(row.message_bytes);
+    }
+    for sizes in sizes.values_mut().filter(|sizes| sizes.len() > RUNS) {
+        let last = sizes.len() - 1;
+        // Both ends, and evenly between them.
+        let kept: BTreeSet<usize> = (0..RUNS).map(|place| (place * last + (RUNS - 1) / 2) / (RUNS - 1)).collect();
+        *sizes = sizes.iter().enumerate().filter(|(place, _)| kept.contains(place)).map(|(_, size)| *size).collect();
+    }
+    let of_sweep = |row: &Row| is_costly(&row.benchmark) || row.message_bytes.is_none_or(|size| size <= LONGEST);
+    // A table of long messages alone keeps them.
+    let all_long = !table.rows().iter().any(of_sweep);
+    let keep = |row: &Row| sizes.get(&curve(row)).is_none_or(|sizes| sizes.contains(&row.message_bytes)) && (all_long || of_sweep(row));
+    let kept = table.keeping(keep);
+    let left = table.rows().len() - kept.rows().len();
+    (kept, left)
 }
 
 /// How far two curves lie apart, in standard deviations of measurements with usual noise: the root of the sum of squares.

@@ -157,12 +157,15 @@ const MOST_POINTS: usize = 160;
 /// No row of it can be run.
 pub fn diagnose(case: &Case<'_>, table: &Measured) -> Result<Diagnosis, DiagnoseError> {
     let bench = Bench { catalog: case.catalog, on: case.on.clone(), terms: case.terms, seed: case.seed, progress: case.progress };
+    let (table, rows_left) = crate::curve::fewer(table);
+    let table = &table;
     let (all, left) = bench.expected(table);
     let setup = first_setup(&bench, table);
     let (false, Some(setup)) = (all.is_empty(), setup) else { return Err(nothing(table, &left)) };
     let machines: BTreeSet<String> = table.rows().iter().map(|row| row.cluster.clone()).collect();
     let normal = Normal::without(case.errors, &machines);
     let (points, thinned) = thin(all);
+    let thinned = thinned + rows_left;
     let mut hypotheses = Hypotheses::new(&bench, table, &points, &setup);
     let sites: Vec<Site> = points.iter().map(|p| normal.site(p.kind, &p.metric, p.series, p.bytes)).collect();
     let weighing = normal.weighing(&sites);
@@ -189,7 +192,7 @@ pub fn diagnose(case: &Case<'_>, table: &Measured) -> Result<Diagnosis, Diagnose
 
 /// The first run of the table that can be made.
 pub(crate) fn first_setup(bench: &Bench<'_>, table: &Measured) -> Option<Setup> {
-    let predictor = bench.predictor();
+    let predictor = bench.predictor(table);
     let asked = table.rows().iter().filter_map(|row| question::ask(table, row).ok());
     let mut asked = asked.filter_map(|asked| asked.questions().next().cloned());
     // Rows of one table are alike: some are enough to find one that can be run.

@@ -47,6 +47,8 @@ pub struct Predictor<'a> {
     seed: u64,
     /// Also run what takes minutes.
     long: bool,
+    /// The largest size that sweeps have to reach, in bytes; the tool's own largest where nothing is said.
+    largest: Option<u64>,
     /// Made to every run that it changes; the others are refused.
     change: Option<&'a Change<'a>>,
     /// Told after each run.
@@ -106,7 +108,15 @@ impl<'a> Predictor<'a> {
         progress: impl Fn(usize, usize) + Sync + 'a,
     ) -> Predictor<'a> {
         let (sweeps, big) = (Mutex::default(), Mutex::default());
-        Predictor { catalog, on, seed, long, change: None, progress: Box::new(progress), sweeps, big }
+        Predictor { catalog, on, seed, long, largest: None, change: None, progress: Box::new(progress), sweeps, big }
+    }
+
+    /// The same with sweeps that end at that size, where what comes before is not changed by what would come after, and with few windows
+    /// of each size: the first few tell what all take.
+    #[must_use]
+    pub fn up_to(mut self, largest: Option<u64>) -> Predictor<'a> {
+        self.largest = largest;
+        self
     }
 
     /// The same with a change made to every run. A run that it leaves as it was is refused with [`UNCHANGED`] and not made.
@@ -137,7 +147,16 @@ impl<'a> Predictor<'a> {
         let intra_node = question.intra_node.clone();
         let devices = DeviceOptions { bind, intra_node, gpu_aware: word(question.gpu_aware), gpudirect: word(question.gpudirect) };
         let binding = devices.apply(&mut parts, question.ranks).map_err(|e| Refusal::Skip(e.to_string()))?;
-        let options = options(question, &tool.traits())?;
+        let mut options = options(question, &tool.traits())?;
+        if let (Suite::Omb, None, Some(largest)) = (tool.traits().suite, question.message_bytes, self.largest)
+            && in_sweep(question)
+            && !options.iter().any(|option| option.starts_with("-m") || option.starts_with("--message-size"))
+        {
+            options.extend(["-m".to_owned(), largest.min(LARGEST_OF_SWEEP).to_string()]);
+            if tool.traits().measures != Measures::Latency && !options.iter().any(|option| option == "-i") {
+                options.extend(BRIEF.map(str::to_owned));
+            }
+        }
         let layout = Layout { nodes: question.nodes, per_node: question.ranks / question.nodes.max(1) };
         let nodes = match question.placement {
             Placement::First => parts.placement,
@@ -333,6 +352,8 @@ fn options(question: &Question, traits: &Traits) -> Result<Vec<String>, Refusal>
     Ok(options)
 }
 
+/// Windows of each size where many runs of a sweep are compared: ten give the bandwidth of a hundred to five digits.
+const BRIEF: [&str; 4] = ["-i", "10", "-x", "2"];
 /// The largest size that the OSU benchmarks run by themselves.
 const LARGEST_OF_SWEEP: u64 = 4 << 20;
 /// Above this, 256 iterations of a perftest program have long reached the steady state.

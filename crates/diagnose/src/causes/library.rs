@@ -50,7 +50,7 @@ pub(super) const THRESHOLD: Cause = Cause {
 };
 
 /// Limits that people set. Basis: assumed.
-const LIMITS: [u64; 5] = [256, 2048, 16 << 10, 128 << 10, 1 << 20];
+const LIMITS: [u64; 7] = [256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
 
 fn threshold(scene: &Scene<'_>) -> Vec<Amount> {
     let Some(mpi) = scene.mpi().filter(|_| scene.uses_network()) else { return Vec::new() };

@@ -19,7 +19,7 @@ fn mtu(scene: &Scene<'_>) -> Vec<Amount> {
     if !scene.uses_network() {
         return Vec::new();
     }
-    [2048, 1024, 512, 256]
+    [2048, 1024, 256]
         .into_iter()
         .filter(|mtu| *mtu < now)
         .map(|mtu| {
