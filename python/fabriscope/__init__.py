@@ -11,7 +11,7 @@ Every question gives an :class:`Outcome`: what the program prints, the same as d
 pyarrow read. Predictions are those of the program ``fabriscope``, byte for byte. Errors are exceptions that say what to do.
 """
 
-from fabriscope._ask import bench, clusters, explain, parts, run, tools, topo, validate
+from fabriscope._ask import bench, calibrate, clusters, diagnose, expect, explain, parts, report, run, tools, topo, validate
 from fabriscope._cluster import Catalog, Cluster
 from fabriscope._errors import CatalogError, FabriscopeError, RunError, TableError
 from fabriscope._fabriscope import __version__
@@ -29,9 +29,13 @@ __all__ = [
     "TableError",
     "__version__",
     "bench",
+    "calibrate",
     "clusters",
+    "diagnose",
+    "expect",
     "explain",
     "parts",
+    "report",
     "run",
     "sweep",
     "tools",

@@ -230,6 +230,73 @@ def validate(
         close()
 
 
+def diagnose(
+    measured: str | os.PathLike[str],
+    *,
+    on: str | os.PathLike[str] | None = None,
+    before: str | os.PathLike[str] | None = None,
+    settings: str | os.PathLike[str] | None = None,
+    seed: int | None = None,
+    catalog: Catalog | None = None,
+) -> Outcome:
+    """Say whether measurements are normal for a cluster, and what is most probably wrong if they are not.
+
+    Parameters
+    ----------
+    measured
+        A CSV file, or what a tool printed.
+    on
+        A cluster by name, or a TOML file; the one that the rows name by default.
+    before
+        An earlier run of the same: what changed since then.
+    settings
+        A TOML file with what rows leave open.
+
+    Returns
+    -------
+    Outcome
+        Its ``good`` is whether all is normal.
+    """
+    pair = ["--before", os.fspath(before), "--after", os.fspath(measured)] if before else [os.fspath(measured)]
+    return Outcome(command("diagnose", *pair, *_options(on=on, settings=settings, seed=seed), *_folder(catalog)))
+
+
+def calibrate(
+    *measured: str | os.PathLike[str],
+    on: str | os.PathLike[str],
+    settings: str | os.PathLike[str] | None = None,
+    seed: int | None = None,
+    catalog: Catalog | None = None,
+) -> Outcome:
+    """Fit at most 14 numbers of a cluster to its measurements.
+
+    Returns
+    -------
+    Outcome
+        Its tables have the numbers with intervals, and errors before, after and held out; its ``draft`` is the cluster as a TOML file,
+        which :class:`Cluster` takes.
+    """
+    files = [os.fspath(file) for file in measured]
+    return Outcome(command("calibrate", *files, *_options(on=on, settings=settings, seed=seed), *_folder(catalog)))
+
+
+def expect(cluster: str | os.PathLike[str], *, seed: int | None = None, catalog: Catalog | None = None) -> Outcome:
+    """The acceptance table of a cluster: what the usual tools should show, bounds, intervals, and what passes."""
+    return Outcome(command("expect", os.fspath(cluster), *_options(seed=seed), *_folder(catalog)))
+
+
+def report(
+    *subjects: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    prices: str | os.PathLike[str] | None = None,
+    catalog: Catalog | None = None,
+) -> Path:
+    """Write one page about a cluster, several side by side, or an experiment file; gives its path."""
+    words = [os.fspath(subject) for subject in subjects]
+    command("report", *words, *_options(prices=prices, output=output), *_folder(catalog))
+    return Path(output)
+
+
 def tools() -> Outcome:
     """The benchmarks that can be run."""
     return Outcome(command("bench"))
@@ -268,6 +335,10 @@ def _devices(bind: str | None, intra_node: str | None, gpu_aware: bool | None, g
         return None if on is None else "on" if on else "off"
 
     return {"bind": bind, "intra_node": intra_node, "gpu_aware": word(gpu_aware), "gpudirect": word(gpudirect)}
+
+
+def _options(**given: str | os.PathLike[str] | int | None) -> list[str]:
+    return [word for name, value in given.items() if value is not None for word in (f"--{name}", str(value))]
 
 
 def _folder(catalog: Catalog | None) -> list[str]:

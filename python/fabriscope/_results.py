@@ -145,6 +145,11 @@ class Outcome:
         """The first table, or that of a name, as a polars frame."""
         return (self.table if table is None else self.tables[table]).to_polars()
 
+    @property
+    def draft(self) -> str | None:
+        """A TOML file to go on from, where there is one."""
+        return self._inner.draft
+
     def svg(self) -> str | None:
         """The picture, where there is something to draw."""
         return self._inner.svg()

@@ -52,7 +52,6 @@ pub use hosts::HostSet;
 pub use link_retry::{Line, LinkRest, LinkRetry};
 pub use multicast::Multicast;
 pub use node::{Devices, Node, NodeLayout, NumaDistance, ResolvedBundle, ResolvedNode, ResolvedSlot};
-pub use part::MulticastProtocol;
 pub use part::collective_rules::select as select_collective;
 pub use part::congestion;
 pub use part::{Accumulate, OneSidedRules, Shmem, ShmemCollectives, SingleElement};
@@ -72,6 +71,7 @@ pub use part::{
 };
 pub use part::{CollectiveRule, CollectiveRules, MapBy, Occasion};
 pub use part::{Dpu, DpuMode, Offload};
+pub use part::{EachRegistration, MulticastProtocol};
 pub use part::{GpuDirect, GpuPeers, GpuProtocol, Nearness, Registration};
 pub use part::{Nccl, Step, StepParameters, Variable, Vendor};
 pub use part::{Onload, Psm2};

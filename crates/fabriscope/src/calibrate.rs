@@ -9,7 +9,7 @@ use fabriscope_report::{Cell, Column, Grid, JobShape, Outcome, Terms, Tolerances
 
 use crate::ask::catalog;
 use crate::error::Error;
-use crate::validate::{read, settings};
+use crate::validate::{read, settings, shaped};
 
 /// Fits numbers of `cluster` to the measurements of these files: CSV, or what the tools printed.
 #[must_use]
@@ -98,8 +98,7 @@ impl<'a> Calibrate<'a> {
         let catalog = catalog(self.catalog)?;
         let files = self.files.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
         let settings = self.settings.as_deref().map(settings).transpose()?.unwrap_or_default();
-        let of_target = self.cluster.rsplit_once(':').and_then(|(_, nodes)| nodes.parse().ok());
-        let job = JobShape { nodes: self.job.nodes.or(of_target), ..self.job };
+        let job = shaped(self.job, Some(&self.cluster));
         let terms = Terms { tolerances: Tolerances::default(), settings, job };
         let text = text_of(catalog, &self.cluster)?;
         let (on, text, most, long, seed) = (self.cluster.as_str(), text, self.most, self.long, self.seed);

@@ -24,6 +24,10 @@ pub enum Error {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Study(#[from] fabriscope_study::StudyError),
+    /// A diagnosis of nothing.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Diagnosis(#[from] fabriscope_diagnose::DiagnoseError),
     /// A table that does not exist.
     #[error("there is no table `{name}`")]
     #[diagnostic(code(validate::unknown_table), help("the tables are {}", known.join(", ")))]

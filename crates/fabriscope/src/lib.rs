@@ -1,11 +1,12 @@
 //! Fabriscope as a library: what the program does, for programs of your own.
 //!
-//! Nine questions, each with options that are added one after the other; each answer is one [`Outcome`], which
+//! Ten questions, each with options that are added one after the other; each answer is one [`Outcome`], which
 //! [`render`] prints as text, JSON or CSV. Nothing here prints, exits or reads a clock; the same question gives the same bytes.
 //!
 //! - [`bench()`]: what does a benchmark program print on a cluster?
 //! - [`run`]: what happens in an experiment file?
 //! - [`validate`]: how far are predictions from published measurements?
+//! - [`diagnose()`]: is a measured table normal, and what is wrong if not?
 //! - [`explain`]: where does the time of one message go?
 //! - [`sweep()`]: what do all these tools on all these clusters give, with all these values?
 //! - [`report`]: a page about a cluster, about several side by side, or about an experiment.
@@ -22,6 +23,7 @@
 
 mod ask;
 mod calibrate;
+mod diagnose;
 mod dossier;
 mod error;
 mod expect;
@@ -33,6 +35,7 @@ mod vary;
 
 pub use ask::{Bench, Explain, Run, bench, explain, run};
 pub use calibrate::{Calibrate, calibrate};
+pub use diagnose::{Diagnose, diagnose};
 pub use dossier::{Report, report};
 pub use error::Error;
 pub use expect::{Expect, expect};

@@ -126,7 +126,7 @@ impl<'a> Validate<'a> {
         if self.on.is_none() {
             files.iter().try_for_each(|file| has_cluster(file, &self.tables))?;
         }
-        let terms = Terms { tolerances, settings, job: self.job() };
+        let terms = Terms { tolerances, settings, job: shaped(self.job, self.on.as_deref()) };
         if let Some(machine) = &self.leave_out {
             return self.without(catalog, &files, &terms, machine);
         }
@@ -135,12 +135,6 @@ impl<'a> Validate<'a> {
             return Ok(summary(&report, catalog, &files));
         }
         Ok(report.outcome(if self.points { Detail::Points } else { Detail::Tables }))
-    }
-
-    /// The shape of jobs of which rows do not say it: `CLUSTER:N` has N nodes.
-    fn job(&self) -> JobShape {
-        let of_target = self.on.as_deref().and_then(|on| on.rsplit_once(':')).and_then(|(_, nodes)| nodes.parse().ok());
-        JobShape { nodes: self.job.nodes.or(of_target), ..self.job }
     }
 
     fn report(&self, catalog: &Catalog, files: &[Measured], tables: &[String], terms: &Terms) -> Result<Report, Error> {
@@ -314,6 +308,12 @@ pub(crate) fn read(path: &Path) -> Result<Measured, Error> {
         ([], [bad, ..]) => Err(bad.error.clone().into()),
         _ => Ok(measured),
     }
+}
+
+/// The shape of jobs of which rows do not say it: `CLUSTER:N` has N nodes, where nothing else is said.
+pub(crate) fn shaped(job: JobShape, on: Option<&str>) -> JobShape {
+    let of_target = on.and_then(|on| on.rsplit_once(':')).and_then(|(_, nodes)| nodes.parse().ok());
+    JobShape { nodes: job.nodes.or(of_target), ..job }
 }
 
 /// Whether all rows of these tables name a cluster.

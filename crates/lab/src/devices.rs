@@ -160,12 +160,17 @@ fn with_mechanism(parts: &mut ResolvedCluster, word: &str) -> Result<(), LabErro
     Ok(())
 }
 
+/// Neither adapters nor cores reach the memory of GPUs any more: the library copies through host memory.
+pub fn without_gpudirect(gpu: &mut GpuProtocol) {
+    gpu.direct = None;
+    (gpu.load_limit.value, gpu.store_limit.value) = (Bytes::ZERO, Bytes::ZERO);
+    gpu.local_load_limit = None;
+}
+
 fn with_direct(name: &str, gpu: &mut GpuProtocol, direct: Option<bool>) -> Result<(), LabError> {
     match direct {
         Some(false) => {
-            gpu.direct = None;
-            (gpu.load_limit.value, gpu.store_limit.value) = (Bytes::ZERO, Bytes::ZERO);
-            gpu.local_load_limit = None;
+            without_gpudirect(gpu);
             Ok(())
         }
         Some(true) if gpu.direct.is_none() => {

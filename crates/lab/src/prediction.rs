@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use fabriscope_catalog::{Catalog, CatalogError, Kind, NodeChoice, ResolvedCluster, Software};
 use fabriscope_collectives::Kind as Collective;
-use fabriscope_platform::Layout;
+use fabriscope_platform::{Binding, Layout};
 use fabriscope_report::question::Placement;
 use fabriscope_report::{Answer, Predict, Question, Refusal};
 use fabriscope_tools::{Measures, Operation, Point, Ranks, SizeOption, Suite, Tool, Traits};
@@ -14,6 +14,28 @@ use fabriscope_units::{Bytes, Remedy};
 use crate::devices::DeviceOptions;
 use crate::launch::{Launch, LaunchError};
 use crate::memory::BIG;
+
+/// One run as a question has it, before it starts: what a change may be made to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Setup {
+    /// The tool.
+    pub tool: Tool,
+    /// The cluster, with the library of the question.
+    pub parts: ResolvedCluster,
+    /// The tool's options, with those of the size.
+    pub options: Vec<String>,
+    /// Which GPU each rank of a node has, and where it is.
+    pub binding: Binding,
+    /// The shape of the job.
+    pub layout: Layout,
+    /// Which nodes.
+    pub nodes: NodeChoice,
+    /// Size of one message in bytes, where the question is of one.
+    pub message_bytes: Option<u64>,
+}
+
+/// A change of what is run; a refusal says why there is none of this run.
+pub type Change<'a> = dyn Fn(&mut Setup) -> Result<(), Refusal> + Sync + 'a;
 
 /// Runs the simulations that a validation asks for.
 pub struct Predictor<'a> {
@@ -27,6 +49,10 @@ pub struct Predictor<'a> {
     seed: u64,
     /// Also run what takes minutes.
     long: bool,
+    /// The largest size that sweeps have to reach, in bytes; the tool's own largest where nothing is said.
+    largest: Option<u64>,
+    /// Made to every run that it changes; the others are refused.
+    change: Option<&'a Change<'a>>,
     /// Told after each run.
     progress: Box<dyn Fn(usize, usize) + Sync + 'a>,
     /// The points of the sweeps that were run so far.
@@ -86,10 +112,30 @@ impl<'a> Predictor<'a> {
         // What a cluster changes could be changed when it was resolved.
         let changes = on.as_ref().filter(|on| !on.change.is_empty());
         let changed = changes.and_then(|on| catalog.changed(&on.name, &on.change).ok());
-        Predictor { catalog, on, changed, seed, long, progress: Box::new(progress), sweeps: Mutex::default(), big: Mutex::default() }
+        let (sweeps, big) = (Mutex::default(), Mutex::default());
+        Predictor { catalog, on, changed, seed, long, largest: None, change: None, progress: Box::new(progress), sweeps, big }
     }
 
-    fn run(&self, question: &Question) -> Result<Ran, Refusal> {
+    /// The same with sweeps that end at that size, where what comes before is not changed by what would come after, and with few windows
+    /// of each size: the first few tell what all take.
+    #[must_use]
+    pub fn up_to(mut self, largest: Option<u64>) -> Predictor<'a> {
+        self.largest = largest;
+        self
+    }
+
+    /// The same with a change made to every run. A run that it leaves as it was is refused with [`UNCHANGED`] and not made.
+    #[must_use]
+    pub fn changed(mut self, change: &'a Change<'a>) -> Predictor<'a> {
+        self.change = Some(change);
+        self
+    }
+
+    /// What a question runs: tool, cluster, options, nodes; without the change.
+    ///
+    /// # Errors
+    /// Why it cannot be run.
+    pub fn setup(&self, question: &Question) -> Result<Setup, Refusal> {
         let tool = Tool::by_name(question.tool).map_err(|e| Refusal::Fail(e.in_full()))?;
         if !self.long && is_long(question, &tool.traits()) {
             return Err(Refusal::Skip("it takes minutes: --long runs it".to_owned()));
@@ -106,7 +152,16 @@ impl<'a> Predictor<'a> {
         let intra_node = question.intra_node.clone();
         let devices = DeviceOptions { bind, intra_node, gpu_aware: word(question.gpu_aware), gpudirect: word(question.gpudirect) };
         let binding = devices.apply(&mut parts, question.ranks).map_err(|e| Refusal::Skip(e.to_string()))?;
-        let options = options(question, &tool.traits())?;
+        let mut options = options(question, &tool.traits())?;
+        if let (Suite::Omb, None, Some(largest)) = (tool.traits().suite, question.message_bytes, self.largest)
+            && in_sweep(question)
+            && !options.iter().any(|option| option.starts_with("-m") || option.starts_with("--message-size"))
+        {
+            options.extend(["-m".to_owned(), largest.min(LARGEST_OF_SWEEP).to_string()]);
+            if tool.traits().measures != Measures::Latency && !options.iter().any(|option| option == "-i") {
+                options.extend(BRIEF.map(str::to_owned));
+            }
+        }
         let layout = Layout { nodes: question.nodes, per_node: question.ranks / question.nodes.max(1) };
         let nodes = match question.placement {
             Placement::First => parts.placement,
@@ -114,6 +169,19 @@ impl<'a> Predictor<'a> {
             Placement::Farthest => NodeChoice::Across,
             Placement::Scattered => NodeChoice::Scattered,
         };
+        Ok(Setup { tool, parts, options, binding, layout, nodes, message_bytes: question.message_bytes })
+    }
+
+    fn run(&self, question: &Question) -> Result<Ran, Refusal> {
+        let mut setup = self.setup(question)?;
+        if let Some(change) = self.change {
+            let before = setup.clone();
+            change(&mut setup)?;
+            if setup == before {
+                return Err(Refusal::Skip(UNCHANGED.to_owned()));
+            }
+        }
+        let Setup { tool, parts, options, binding, layout, nodes, .. } = setup;
         let line_bytes_per_s = parts.sole().link.data_rate().as_bps() as f64 / 8.0;
         let launch = Launch { nodes, layout: Some(layout), seed: self.seed, binding, ..Launch::new(tool, &options, &parts) };
         // What one run leaves free is known when it runs alone.
@@ -157,6 +225,9 @@ impl<'a> Predictor<'a> {
         named.filter_map(|name| self.catalog.target(name).ok()).find(has)
     }
 }
+
+/// Why a run is not made that a change leaves as it was.
+pub const UNCHANGED: &str = "the change does not reach this run";
 
 /// The part of the library that a table names in words: the cluster's own where it is of that kind, else of those that drive
 /// its adapters the one with the same version, else one of the same major version; the first, where the row names none. Of
@@ -304,6 +375,8 @@ fn options(question: &Question, traits: &Traits) -> Result<Vec<String>, Refusal>
     Ok(options)
 }
 
+/// Windows of each size where many runs of a sweep are compared: ten give the bandwidth of a hundred to five digits.
+const BRIEF: [&str; 4] = ["-i", "10", "-x", "2"];
 /// The largest size that the OSU benchmarks run by themselves.
 const LARGEST_OF_SWEEP: u64 = 4 << 20;
 /// Above this, 256 iterations of a perftest program have long reached the steady state.

@@ -167,6 +167,12 @@ impl Measured {
     pub fn faults(&self) -> &[BadRow] {
         &self.faults
     }
+    /// The same with some of its rows.
+    #[must_use]
+    pub fn keeping(&self, keep: impl Fn(&Row) -> bool) -> Measured {
+        let rows = self.rows.iter().filter(|row| keep(row)).cloned().collect();
+        Measured { rows, ..self.clone() }
+    }
     /// The line of `row`, from 1.
     #[must_use]
     pub fn line(&self, row: &Row) -> usize {

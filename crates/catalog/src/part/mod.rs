@@ -63,7 +63,9 @@ pub use one_sided::{Accumulate, OneSidedRules, Shmem, ShmemCollectives, SingleEl
 pub use pcie::Pcie;
 pub use psm2::Psm2;
 pub use shared_memory::{Mechanism, SharedMemory, SharedMemoryParameters, SingleCopy, SingleCopyParameters, SlotParameters, Slots};
-pub use software::{Connections, Datagrams, EagerChannel, MapBy, Mpi, Perftest, RailPolicy, Rendezvous, Software, TagMatching};
+pub use software::{
+    Connections, Datagrams, EachRegistration, EagerChannel, MapBy, Mpi, Perftest, RailPolicy, Rendezvous, Software, TagMatching,
+};
 pub(crate) use switch::check_ecn;
 pub use switch::{Ecn, Forwarding, Pfc, Switch};
 

@@ -5,6 +5,7 @@ mod calibrate;
 mod clusters;
 mod completions;
 mod demo;
+mod diagnose;
 mod expect;
 mod explain;
 mod export;
@@ -43,6 +44,8 @@ pub enum Command {
     Calibrate(calibrate::Args),
     /// Print what the usual tools should show on a cluster, and what passes
     Expect(expect::Args),
+    /// Say whether a measured table is normal for a cluster, and what is most probably wrong if it is not
+    Diagnose(diagnose::Args),
     /// Run an experiment file
     Run(run::Args),
     /// Run every point of a study on all cores, and keep them as they are done
@@ -83,6 +86,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<Verdict, Failur
         Command::Validate(args) => validate::run(args, &context, output),
         Command::Calibrate(args) => calibrate::run(args, &context, output),
         Command::Expect(args) => expect::run(args, &context, output),
+        Command::Diagnose(args) => diagnose::run(args, &context, output),
         Command::Run(args) => run::run(args, &context, output),
         Command::Sweep(args) => sweep::run(args, &context, output),
         Command::Report(args) => report::run(args, &context, output),

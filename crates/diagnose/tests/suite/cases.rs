@@ -1,0 +1,320 @@
+//! Disturbed machines and undisturbed ones: whether the right cause comes first, and whether what is normal is called normal.
+//!
+//! A case is a table that the simulator makes with one disturbance at another seed, each point with ±5 % of noise, evenly spread.
+//! Amounts of many disturbances are none of those that the cause tries. Scales of errors come from the tables of other machines.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use fabriscope_catalog::{Catalog, Noise};
+use fabriscope_diagnose::causes::{ALL, Amount, Scene, slow_down};
+use fabriscope_diagnose::normal::{KnownError, known_errors};
+use fabriscope_diagnose::{Case, Diagnosis, Standing, diagnose};
+use fabriscope_lab::prediction::{Predictor, Setup};
+use fabriscope_lab::published;
+use fabriscope_report::question::ask;
+use fabriscope_report::{Measured, Terms, measured};
+use fabriscope_streams::Streams;
+use fabriscope_units::{Bytes, Span};
+
+const CASES: &str = include_str!("cases.txt");
+/// The seed of disturbed machines; diagnoses have 1.
+const SEED: u64 = 20;
+/// Noise of a point: so many percent either way.
+const NOISE: u64 = 5;
+
+/// One line of the file.
+#[derive(Debug, Clone)]
+struct Line {
+    cluster: String,
+    benchmark: String,
+    rows: Vec<String>,
+    cause: String,
+    amount: String,
+}
+
+fn size(text: &str) -> u64 {
+    let (digits, factor) = match text.strip_suffix('K') {
+        Some(digits) => (digits, 1 << 10),
+        None => text.strip_suffix('M').map_or((text, 1), |digits| (digits, 1 << 20)),
+    };
+    digits.parse::<u64>().unwrap() * factor
+}
+
+fn lines() -> Vec<Line> {
+    let text = CASES.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    text.map(|line| {
+        let fields: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [cluster, benchmark, variant, shape, sizes, metric, cause, amount] = fields[..] else { panic!("{line}") };
+        let pair = |text: &str, at: &str| text.split_once(at).map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+        let ((nodes, ranks), (metric, unit)) = (pair(shape, " "), pair(metric, " "));
+        let ((from, rest), mut rows) = (pair(sizes, ".."), Vec::new());
+        let (to, by) = pair(&rest, " ");
+        let (mut bytes, to, by) = (size(&from), size(&to), size(&by));
+        while bytes <= to {
+            rows.push(format!("case,{cluster},{benchmark},\"{variant}\",{nodes},{ranks},{bytes},{metric},{unit},"));
+            bytes *= by;
+        }
+        let own = |text: &str| text.to_owned();
+        Line { cluster: own(cluster), benchmark: own(benchmark), rows, cause: own(cause), amount: own(amount) }
+    })
+    .collect()
+}
+
+const HEAD: &str = "table,cluster,benchmark,variant,nodes,ranks,message_bytes,metric,unit,value\n";
+
+fn table(rows: &[String], values: &[f64]) -> Measured {
+    let rows = rows.iter().zip(values).fold(HEAD.to_owned(), |text, (row, value)| format!("{text}{row}{value}\n"));
+    measured::read("case.csv", rows.as_bytes()).unwrap()
+}
+
+fn catalog() -> &'static Catalog {
+    static CATALOG: OnceLock<Catalog> = OnceLock::new();
+    CATALOG.get_or_init(|| Catalog::embedded().unwrap())
+}
+
+fn setup(table: &Measured) -> Setup {
+    let asked = ask(table, &table.rows()[0]).unwrap();
+    let question = asked.questions().next().unwrap_or_else(|| panic!("{asked:?}")).clone();
+    Predictor::new(catalog(), None, 1, false, |_, _| {}).setup(&question).unwrap()
+}
+
+/// The disturbance of a line: an amount of the cause, or one of its kind.
+fn disturbance(line: &Line, setup: &Setup) -> Amount {
+    let scene = Scene { catalog: catalog(), setup };
+    let cause = ALL.iter().find(|cause| cause.name == line.cause).unwrap_or_else(|| panic!("no cause {}", line.cause));
+    let Some(numbers) = line.amount.strip_prefix("= ") else {
+        let amounts = (cause.amounts)(&scene);
+        let known: Vec<String> = amounts.iter().map(|amount| amount.what.clone()).collect();
+        return amounts.into_iter().find(|amount| amount.what.contains(&line.amount)).unwrap_or_else(|| panic!("{line:?}: of {known:?}"));
+    };
+    let numbers = numbers.to_owned();
+    let what = numbers.clone();
+    let words: Vec<String> = numbers.split(' ').map(str::to_owned).collect();
+    let number = words[0].parse::<u64>().unwrap();
+    let name = cause.name;
+    let change = move |setup: &mut Setup| {
+        let parts = &mut setup.parts;
+        match name {
+            "cpu-frequency" => slow_down(parts, (number, 100)),
+            "iommu" => {
+                let root = &mut parts.sole_mut().node.cpu.root_complex;
+                root.dma_read_latency.value = root.dma_read_latency.value + Span::from_ns(number);
+                root.dma_write_latency.value = root.dma_write_latency.value + Span::from_ns(number);
+            }
+            "os-noise" => {
+                parts.noise = Some(Noise { every: Span::from_us(number), lasts: Span::from_us(words[2].parse().unwrap()) });
+            }
+            "eager-limit" => {
+                let mpi = parts.sole_mut().software.mpi.as_mut().unwrap();
+                mpi.eager_limit.value = Bytes(number);
+                mpi.blocking_eager_limit.iter_mut().for_each(|limit| limit.value = Bytes(number));
+                mpi.psm2.iter_mut().for_each(|psm2| psm2.eager_limit.value = Bytes(number));
+                mpi.eager_copy_limit.value = (*mpi.eager_copy_limit).min(Bytes(number));
+                mpi.blocking_copy_limit.iter_mut().for_each(|limit| limit.value = (**limit).min(Bytes(number)));
+                mpi.fast_path_limit.value = (*mpi.fast_path_limit).min(Bytes(number));
+            }
+            "outstanding" => match parts.sole_mut().software.mpi.as_mut().filter(|_| setup.tool.name().starts_with("osu")) {
+                Some(mpi) => {
+                    mpi.window.value = number as u32;
+                    mpi.signal_interval.value = 1;
+                    parts.sole_mut().node.nic.max_rd_atomic.value = number as u32;
+                }
+                None => setup.options.extend(["-t".to_owned(), number.to_string()]),
+            },
+            other => panic!("{other} has no numbers"),
+        }
+        Ok(())
+    };
+    Amount { what, change: Box::new(change) }
+}
+
+/// What a machine gives with a disturbance, or as it should be, with noise.
+fn made(line: &Line, disturbed: bool, id: u64) -> Measured {
+    let plain = table(&line.rows, &vec![1.0; line.rows.len()]);
+    let setup = setup(&plain);
+    let amount = disturbance(line, &setup);
+    let predictor = Predictor::new(catalog(), None, SEED, false, |_, _| {});
+    let predictor = if disturbed { predictor.changed(&*amount.change) } else { predictor };
+    let report = fabriscope_report::validate::validate(&[plain], &[], &Terms::default(), &predictor);
+    let skipped = &report.tables[0].skipped;
+    assert!(skipped.is_empty(), "{line:?}: {skipped:?}");
+    let mut noise = Streams::new(SEED).stream("noise", id);
+    let values: Vec<f64> = report.tables[0]
+        .points
+        .iter()
+        .map(|point| point.point.predicted * (1.0 + (noise.below(2000 * NOISE + 1) as f64 / 1000.0 - NOISE as f64) / 100.0))
+        .collect();
+    table(&line.rows, &values)
+}
+
+fn diagnosed(table: &Measured, terms: &Terms, errors: &[KnownError]) -> Diagnosis {
+    let case = Case { catalog: catalog(), on: None, terms, errors, seed: 1, progress: &|_, _| {} };
+    diagnose(&case, table).unwrap()
+}
+
+/// The rank of a cause among the groups, from 1.
+fn rank(found: &Diagnosis, cause: &str) -> Option<usize> {
+    found.findings.iter().position(|finding| finding.suspects.iter().any(|suspect| suspect.cause().name == cause)).map(|at| at + 1)
+}
+
+/// What came of a case: alarm, rank, and the table's row.
+struct Came {
+    cause: String,
+    alarm: bool,
+    rank: Option<usize>,
+    first: Vec<&'static str>,
+    normal: f64,
+    row: String,
+}
+
+fn came(line: &Line, id: u64, errors: &[KnownError]) -> Came {
+    let found = diagnosed(&made(line, true, id), &Terms::default(), errors);
+    let alarm = found.standing != Standing::Normal;
+    let first: Vec<&str> = found.findings.first().map_or(Vec::new(), |best| best.suspects.iter().map(|s| s.cause().name).collect());
+    let rank = rank(&found, &line.cause);
+    let told = match (alarm, rank) {
+        (false, _) => "normal".to_owned(),
+        (true, Some(rank)) => rank.to_string(),
+        (true, None) => "-".to_owned(),
+    };
+    let Line { cluster, benchmark, cause, amount, .. } = line;
+    let row = format!("| {cluster} | {benchmark} | {cause} | {} | {told} | {} |", amount.trim_start_matches("= "), first.join(", "));
+    Came { cause: cause.clone(), alarm, rank, first, normal: found.normal, row }
+}
+
+/// A share in percent.
+fn share(part: usize, of: usize) -> usize {
+    100 * part / of.max(1)
+}
+
+#[test]
+fn short_cases_find_their_cause() {
+    let errors = known_errors();
+    for (id, line) in lines().iter().enumerate() {
+        let short = matches!((line.cluster.as_str(), line.benchmark.as_str()), ("ri2", "osu_latency" | "ib_read_lat"));
+        if short {
+            let came = came(line, id as u64, &errors);
+            assert!(came.alarm && came.rank == Some(1), "{}", came.row);
+            let calm = diagnosed(&made(line, false, id as u64), &Terms::default(), &errors);
+            assert_eq!(calm.standing, Standing::Normal, "{}: undisturbed", came.row);
+        }
+    }
+}
+
+/// The suite: what docs/diagnose.md shows. With `DIAGNOSE_ONLY` only the cases whose line has these words, printed.
+#[test]
+#[ignore = "twenty minutes"]
+fn the_suite_reaches_its_rates() {
+    let errors = known_errors();
+    let only = std::env::var("DIAGNOSE_ONLY").ok();
+    let wanted = |line: &Line| only.as_ref().is_none_or(|only| format!("{line:?}").contains(only.as_str()));
+    let mut all = Vec::new();
+    for (id, line) in lines().iter().enumerate().filter(|(_, line)| wanted(line)) {
+        let came = came(line, id as u64, &errors);
+        eprintln!("{} {:.1e}", came.row, came.normal);
+        all.push(came);
+    }
+    let (mut calm, mut false_calm) = (0, 0);
+    // One in three of them: nothing is disturbed, whatever the cause of the line.
+    for (id, line) in lines().iter().enumerate().filter(|(id, line)| id % 3 == 0 && wanted(line)) {
+        let found = diagnosed(&made(line, false, 1000 + id as u64), &Terms::default(), &errors);
+        calm += 1;
+        if found.standing != Standing::Normal {
+            false_calm += 1;
+            eprintln!("false alarm, undisturbed: {} {}: {:?}", line.cluster, line.benchmark, found.findings[0].suspects[0].cause().name);
+        }
+    }
+    if only.is_some() {
+        return;
+    }
+    let (alarms, tables) = published_tables(&errors);
+    let first = all.iter().filter(|came| came.alarm && came.rank == Some(1)).count();
+    let three = all.iter().filter(|came| came.alarm && came.rank.is_some_and(|rank| rank <= 3)).count();
+    let alone = all.iter().filter(|came| came.alarm && came.rank == Some(1) && came.first.len() == 1).count();
+    let seen = all.iter().filter(|came| came.alarm).count();
+    let count = all.len();
+    let mut text = String::new();
+    writeln!(text, "| | | |\n|---|---|---|").unwrap();
+    writeln!(text, "| disturbed tables | {count} | |").unwrap();
+    writeln!(text, "| called not normal | {seen} | {} % |", share(seen, count)).unwrap();
+    writeln!(text, "| right cause first, or in the first group | {first} | {} % |", share(first, count)).unwrap();
+    writeln!(text, "| of these alone in its group | {alone} | {} % |", share(alone, count)).unwrap();
+    writeln!(text, "| in the first three | {three} | {} % |", share(three, count)).unwrap();
+    writeln!(text, "| undisturbed tables called not normal | {false_calm} of {calm} | {} % |", share(false_calm, calm)).unwrap();
+    writeln!(text, "| published tables called not normal | {} of {tables} | {} % |", alarms.len(), share(alarms.len(), tables)).unwrap();
+    writeln!(text, "\n| cause | tables | first | normal | others that came first |\n|---|---|---|---|---|").unwrap();
+    let mut causes: BTreeMap<&str, Vec<&Came>> = BTreeMap::new();
+    all.iter().for_each(|came| causes.entry(&came.cause).or_default().push(came));
+    for (cause, came) in causes {
+        let right = came.iter().filter(|came| came.alarm && came.rank == Some(1)).count();
+        let normal = came.iter().filter(|came| !came.alarm).count();
+        let wrong: Vec<&str> = came.iter().filter(|came| came.alarm && came.rank != Some(1)).map(|came| came.first[0]).collect();
+        writeln!(text, "| {cause} | {} | {right} | {normal} | {} |", came.len(), wrong.join(", ")).unwrap();
+    }
+    writeln!(text, "\n| cluster | benchmark | disturbance | amount | rank | first group |\n|---|---|---|---|---|---|").unwrap();
+    all.iter().for_each(|came| writeln!(text, "{}", came.row).unwrap());
+    writeln!(text, "\nPublished tables that are called not normal:\n").unwrap();
+    alarms.iter().for_each(|alarm| writeln!(text, "- {alarm}").unwrap());
+    pinned(&text);
+    assert!(share(first, count) >= 80 && share(three, count) >= 95, "{text}");
+    assert!(share(alarms.len(), tables) <= 5, "{text}");
+}
+
+/// Published tables that take minutes each: their runs are of hundreds of ranks, or of GPUs on several nodes.
+const LONG: [&str; 10] = [
+    "imb-alltoall",
+    "osu_alltoall",
+    "osu_allreduce",
+    "all_reduce_perf",
+    "osu_mbw_mr",
+    "dpu-krylov",
+    "mcast-gdr",
+    "gh200-ss11-osu_bibw",
+    "alps-clariden-osu_bibw",
+    "ibex-cpu-osu_bibw",
+];
+
+/// The published tables that are called not normal, and the number of all that can be weighed.
+fn published_tables(errors: &[KnownError]) -> (Vec<String>, usize) {
+    let tolerances = published::tolerances().unwrap();
+    let terms = Terms { tolerances, ..Terms::default() };
+    let (mut alarms, mut tables) = (Vec::new(), 0);
+    for table in published::tables().unwrap().into_iter().filter(|table| !LONG.iter().any(|long| table.name().contains(long))) {
+        let case = Case { catalog: catalog(), on: None, terms: &terms, errors, seed: 1, progress: &|_, _| {} };
+        // Claims are no curves.
+        let Ok(found) = diagnose(&case, &table) else { continue };
+        tables += 1;
+        let best = found.findings.first().map(|best| &best.suspects[0]);
+        let told = best.map_or(String::new(), |best| format!("{}, {}", best.cause().name, best.what));
+        let name = &table.rows()[0].table;
+        eprintln!("{name}: {:?} {:.2e} {told}", found.standing, found.normal);
+        if found.standing != Standing::Normal {
+            let word = if found.standing == Standing::Explained { told } else { "not explained".to_owned() };
+            alarms.push(format!("{name}: {word}"));
+        }
+    }
+    (alarms, tables)
+}
+
+#[test]
+#[ignore = "ten minutes; prints what each published table is called"]
+fn published_tables_are_normal() {
+    let (alarms, tables) = published_tables(&known_errors());
+    assert!(share(alarms.len(), tables) <= 5, "{} of {tables}: {alarms:#?}", alarms.len());
+}
+
+/// Compares with, or writes, what docs/diagnose.md shows.
+fn pinned(text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/diagnose.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let (before, rest) = page.split_once("<!-- suite: all cases -->\n").unwrap();
+    let (present, after) = rest.split_once("<!-- end -->").unwrap();
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(path, format!("{before}<!-- suite: all cases -->\n{text}<!-- end -->{after}")).unwrap();
+    } else {
+        assert!(present == text, "docs/diagnose.md shows other rates; write it anew with UPDATE_GOLDEN=1:\n{text}");
+    }
+}

@@ -1,0 +1,4 @@
+//! Tests of diagnoses from outside.
+
+mod cases;
+mod errors;
