@@ -61,18 +61,18 @@ impl Factor {
         let mut rows: Vec<Vec<f64>> = Vec::with_capacity(sites.len());
         let mut log_det = 0.0;
         for i in 0..sites.len() {
-            let mut row = Vec::with_capacity(i + 1);
-            for j in 0..=i {
-                let done: f64 = (0..j).map(|k| row[k] * if i == j { row[k] } else { rows[j][k] }).sum();
+            let mut row: Vec<f64> = Vec::with_capacity(i + 1);
+            for (j, above) in rows.iter().map(Some).chain([None]).enumerate() {
+                let done: f64 = row.iter().zip(above.unwrap_or(&row)).map(|(a, b)| a * b).sum();
                 let rest = entry(i, j) - done;
-                if i == j {
+                let Some(above) = above else {
                     // The noise of a point keeps its diagonal above zero, but for rounding.
                     let pivot = libm::sqrt(rest.max(1e-12));
                     log_det += 2.0 * libm::log(pivot);
                     row.push(pivot);
-                } else {
-                    row.push(rest / rows[j][j]);
-                }
+                    break;
+                };
+                row.push(rest / above[j]);
             }
             rows.push(row);
         }

@@ -216,9 +216,12 @@ fn thin(all: Vec<TablePoint>) -> (Vec<TablePoint>, usize) {
     (points, count - MOST_POINTS)
 }
 
+/// An amount by its place and in words, and its curve.
+type Tried = (usize, String, Vec<f64>);
+
 /// Every cause with the curves of its amounts.
 pub(crate) struct Hypotheses {
-    curves: Vec<(usize, Vec<(usize, String, Vec<f64>)>)>,
+    curves: Vec<(usize, Vec<Tried>)>,
     /// Causes that may be there and that no run of the table can see.
     pub unseen: Vec<usize>,
 }

@@ -84,8 +84,8 @@ fn translation(scene: &Scene<'_>) -> Vec<Amount> {
         .map(|miss| {
             Amount::new(format!("{miss} for each access"), move |setup| {
                 let root = &mut setup.parts.sole_mut().node.cpu.root_complex;
-                root.dma_read_latency.value = root.dma_read_latency.value + miss;
-                root.dma_write_latency.value = root.dma_write_latency.value + miss;
+                root.dma_read_latency.value += miss;
+                root.dma_write_latency.value += miss;
             })
         })
         .collect()

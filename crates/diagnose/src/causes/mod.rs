@@ -34,12 +34,15 @@ pub struct Cause {
     pub amounts: fn(&Scene<'_>) -> Vec<Amount>,
 }
 
+/// A change of one run; a refusal says why there is none.
+pub type Made = dyn Fn(&mut Setup) -> Result<(), Refusal> + Sync + Send;
+
 /// One amount of a cause.
 pub struct Amount {
     /// How much, in a few words.
     pub what: String,
     /// Makes it to one run.
-    pub change: Box<dyn Fn(&mut Setup) -> Result<(), Refusal> + Sync + Send>,
+    pub change: Box<Made>,
 }
 
 /// Where causes are looked for.
