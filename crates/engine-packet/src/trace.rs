@@ -78,12 +78,12 @@ pub(crate) struct Tracer {
     done: Vec<MessageTrace>,
     /// Landed messages that no program looked for before many others.
     unseen: Vec<MessageTrace>,
-    told: Option<Told>,
+    told: Option<Narration>,
 }
 
 /// What is told while the run goes.
 #[derive(Debug)]
-struct Told {
+struct Narration {
     timeline: Timeline,
     /// Messages and bytes of each adapter that are posted and not over.
     outstanding: BTreeMap<u32, (u64, Bytes)>,
@@ -96,7 +96,8 @@ struct Told {
 impl Tracer {
     /// Nothing is followed yet; `timeline` hears of messages when they are over, and none are kept.
     pub fn new(timeline: Option<Timeline>) -> Tracer {
-        let told = timeline.map(|timeline| Told { timeline, outstanding: BTreeMap::new(), owners: FxHashMap::default(), detects: None });
+        let told =
+            timeline.map(|timeline| Narration { timeline, outstanding: BTreeMap::new(), owners: FxHashMap::default(), detects: None });
         Tracer { told, ..Tracer::default() }
     }
     /// Who hears of what happens.

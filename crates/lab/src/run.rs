@@ -239,7 +239,9 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, settings: &RunSett
         return Err(LabError::refused("a timeline of steady states that are left out", "leave fast_forward out, or --trace"));
     }
     let engine = engine(lab.lab.engine);
-    let mut recorders = settings.timeline.recorders(&cluster)?;
+    // The samples of a series are those of a timeline.
+    let drawn = TimelineRequest { step: settings.series.unwrap_or(settings.timeline.step), ..settings.timeline.clone() };
+    let mut recorders = drawn.recorders(&cluster)?;
     let options = RunOptions {
         timeline: recorders.as_ref().map(|recorders| recorders.timeline.clone()),
         threads: settings.threads,
