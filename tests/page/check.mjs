@@ -1,7 +1,7 @@
 // Checks pages: valid HTML, no accessibility fault that axe finds in light and in dark, no request to anywhere, no error of the console,
 // nothing wider than a narrow screen.
 //
-//   node check.mjs FILE.html…
+//   node check.mjs FILE.html…     (tests/page/run.sh installs what it needs)
 //
 // The browser is Debian's Chromium; CHROMIUM names another one.
 import { readFile } from 'node:fs/promises';

@@ -17,8 +17,8 @@ const fn word(old: &'static str, new: &'static str) -> Word {
 /// Matched in lower case, as whole words.
 const WORDS: &[Word] = &[
     word("under way", "in flight (packets, bytes), outstanding (requests, messages), in progress (a run, a copy)"),
-    Word { old: "circle", new: "cycle", except: &["/picture/", "/curve.rs", "svg"] },
-    Word { old: "circles", new: "cycles", except: &["/picture/", "/curve.rs", "svg"] },
+    Word { old: "circle", new: "cycle", except: &["/picture/", "/figure", "/curve.rs", "svg"] },
+    Word { old: "circles", new: "cycles", except: &["/picture/", "/figure", "/curve.rs", "svg"] },
     word("both ways at once", "bidirectional"),
     word("stands there twice", "duplicate entry"),
     word("to rest on", "base part"),

@@ -10,9 +10,9 @@ use super::{bill, failures, tools};
 
 /// The tools whose curves are compared: the command, what is read, its name and unit.
 const CURVES: [(&str, &str, &str, Unit); 3] = [
-    ("osu_latency -m 1:4194304", "latency", "latency", Unit::Seconds),
-    ("osu_bw -m 1:4194304", "bandwidth", "bandwidth", Unit::BytesPerSecond),
-    ("osu_bibw -m 1:4194304", "bandwidth", "bandwidth, both directions", Unit::BytesPerSecond),
+    ("osu_latency -m 1:4194304 -i 20 -x 4", "latency", "latency", Unit::Seconds),
+    ("osu_bw -m 1:4194304 -i 10 -x 2", "bandwidth", "bandwidth", Unit::BytesPerSecond),
+    ("osu_bibw -m 1:4194304 -i 10 -x 2", "bandwidth", "bandwidth, both directions", Unit::BytesPerSecond),
 ];
 
 /// All sections but the last.

@@ -13,7 +13,11 @@ pub(super) fn usual(design: &Design) -> Vec<(&'static str, Option<u32>)> {
     let parts = &design.parts;
     let mut tools = Vec::new();
     if parts.nodes() > 1 {
-        tools.extend([("osu_latency -m 1:4194304", None), ("osu_bw -m 1:4194304", None), ("osu_bibw -m 1:4194304", None)]);
+        tools.extend([
+            ("osu_latency -m 1:4194304 -i 20 -x 4", None),
+            ("osu_bw -m 1:4194304 -i 10 -x 2", None),
+            ("osu_bibw -m 1:4194304 -i 10 -x 2", None),
+        ]);
         if parts.groups.iter().all(|group| group.node.nic.interface == Interface::Verbs) {
             tools.push(("ib_write_lat -a", None));
         }
@@ -30,8 +34,11 @@ pub(super) fn commands(design: &Design) -> Vec<String> {
     let nodes = |nodes: &Option<u32>| nodes.map_or_else(String::new, |nodes| format!(" --nodes {nodes}"));
     let mut commands: Vec<String> =
         usual(design).iter().map(|(line, count)| format!("fabriscope bench {line} --on {name}{}", nodes(count))).collect();
-    commands.push(format!("fabriscope bench osu_allreduce --on {name} --nodes 8 --ppn 4 --engine flow"));
-    commands.extend([8, 1 << 20].map(|size| format!("fabriscope explain osu_latency --on {name} -s {size}")));
+    let most = design.parts.nodes();
+    if most > 1 {
+        commands.push(format!("fabriscope bench osu_allreduce --on {name} --nodes {} --ppn 4 --engine flow", most.min(8)));
+        commands.extend([8, 1 << 20].map(|size| format!("fabriscope explain osu_latency --on {name} -s {size}")));
+    }
     commands.push(format!("fabriscope topo {name}"));
     commands
 }
