@@ -13,6 +13,9 @@ use fabriscope_units::Span;
 use crate::counting::site;
 use crate::error::LabError;
 
+/// A file, and what is written into it.
+type FormattedFile = (PathBuf, Format);
+
 /// A timeline as a person asks for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimelineRequest {
@@ -83,7 +86,8 @@ impl TimelineRequest {
         self.trace.is_none() && self.inspector.is_none()
     }
 
-    fn formats(&self) -> Result<(Option<(PathBuf, Format)>, Option<(PathBuf, Format)>), LabError> {
+    /// The trace and the records of operations, where they are asked for.
+    fn formats(&self) -> Result<[Option<FormattedFile>; 2], LabError> {
         let extension = |path: &Path| path.extension().and_then(|extension| extension.to_str()).unwrap_or_default().to_owned();
         let of = |path: &Option<PathBuf>, option: &str, known: [(&str, Format); 2], help: &str| {
             let Some(path) = path else { return Ok(None) };
@@ -105,7 +109,7 @@ impl TimelineRequest {
             [("jsonl", Format::InspectorLines), ("prom", Format::InspectorMetrics)],
             "name the file FILE.jsonl (a line for each operation), or FILE.prom (metrics for Prometheus)",
         )?;
-        Ok((trace, inspector))
+        Ok([trace, inspector])
     }
 
     /// Whether files are asked for that hold kernels of NCCL programs and nothing else.
@@ -116,7 +120,7 @@ impl TimelineRequest {
         if self.step == Span::ZERO {
             return Err(LabError::refused("--trace-step 0 is no interval", "write a time such as 1us"));
         }
-        let (trace, inspector) = self.formats()?;
+        let [trace, inspector] = self.formats()?;
         Ok(inspector.is_some() || trace.is_some_and(|(_, format)| format == Format::Kineto))
     }
 
@@ -141,7 +145,7 @@ impl TimelineRequest {
             return Ok(None);
         }
         let _ = self.needs_kernels()?;
-        let (trace, inspector) = self.formats()?;
+        let [trace, inspector] = self.formats()?;
         let places = places(cluster);
         let (mut all, mut perfetto): (Vec<Arc<Mutex<dyn Recorder>>>, _) = (Vec::new(), None);
         let (now, after): (Vec<_>, Vec<_>) = trace.into_iter().chain(inspector).partition(|(_, format)| *format == Format::Perfetto);

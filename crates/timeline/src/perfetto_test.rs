@@ -34,6 +34,9 @@ fn message(posted_ps: u64, stages: &[(Stage, u64)]) -> Moment {
     Moment::Message(Followed { trace, qp: 17, to: Some(1), rank: Some(0) })
 }
 
+/// When a slice began, its track, and its values.
+type Begun = (u64, u64, Vec<(String, u64)>);
+
 fn tracks(trace: &Trace) -> BTreeMap<u64, &TrackDescriptor> {
     trace.packet.iter().filter_map(|packet| packet.track_descriptor.as_ref()).map(|track| (track.uuid(), track)).collect()
 }
@@ -45,7 +48,7 @@ fn stages_are_contiguous_and_exact() {
         written(vec![message(1_300, &[(Stage::Post, 700), (Stage::Propagation, 1_250), (Stage::PayloadWrite, 333), (Stage::Poll, 1)])]);
     let tracks = tracks(&trace);
     let mut strings = BTreeMap::new();
-    let (mut open, mut slices): (Vec<(u64, u64, Vec<(String, u64)>)>, Vec<_>) = (Vec::new(), Vec::new());
+    let (mut open, mut slices): (Vec<Begun>, Vec<_>) = (Vec::new(), Vec::new());
     for packet in &trace.packet {
         for name in packet.interned_data.iter().flat_map(|data| &data.debug_annotation_names) {
             strings.insert(name.iid(), name.name().to_owned());
