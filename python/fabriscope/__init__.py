@@ -13,9 +13,10 @@ pyarrow read. Predictions are those of the program ``fabriscope``, byte for byte
 
 from fabriscope._ask import bench, calibrate, clusters, diagnose, expect, explain, parts, report, run, tools, topo, validate
 from fabriscope._cluster import Catalog, Cluster
-from fabriscope._errors import CatalogError, FabriscopeError, RunError, TableError
+from fabriscope._errors import CatalogError, FabriscopeError, FlawError, RunError, TableError
 from fabriscope._fabriscope import __version__
 from fabriscope._results import Outcome, Table
+from fabriscope._rounds import Move, Piece, Round, collective, copy, reduce, traffic
 from fabriscope._sweep import sweep
 
 __all__ = [
@@ -23,7 +24,11 @@ __all__ = [
     "CatalogError",
     "Cluster",
     "FabriscopeError",
+    "FlawError",
+    "Move",
     "Outcome",
+    "Piece",
+    "Round",
     "RunError",
     "Table",
     "TableError",
@@ -31,14 +36,18 @@ __all__ = [
     "bench",
     "calibrate",
     "clusters",
+    "collective",
+    "copy",
     "diagnose",
     "expect",
     "explain",
     "parts",
+    "reduce",
     "report",
     "run",
     "sweep",
     "tools",
     "topo",
+    "traffic",
     "validate",
 ]

@@ -41,3 +41,7 @@ class RunError(FabriscopeError):
 
 class TableError(FabriscopeError):
     """A table of measurements: it is not there, or cannot be read."""
+
+
+class FlawError(FabriscopeError):
+    """A collective operation that does not do what it has to: at which rank, which byte, and why."""

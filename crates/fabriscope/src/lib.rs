@@ -27,6 +27,7 @@ mod diagnose;
 mod dossier;
 mod error;
 mod expect;
+pub mod own;
 pub mod picture;
 mod place;
 mod sweep;

@@ -62,9 +62,13 @@ impl Prepared {
                 (None, Folding::Never) => format!("not folded: each of {messages} messages followed"),
                 (None, _) => format!("not folded: more than {} classes of {ranks} ranks; each of {messages} messages followed", ranks / 4),
             };
-            std::iter::once(folded).chain(bandwidth(&call, run.end)).collect()
+            std::iter::once(folded).chain(bandwidths(&call, run.end).map(told)).collect()
         }
     }
+}
+
+fn told((rate, bus): (f64, f64)) -> String {
+    format!("algorithm bandwidth {rate:.3} GB/s, bus bandwidth {bus:.3} GB/s, as nccl-tests count them")
 }
 
 fn described(call: &Call, algorithm: &Algorithm) -> String {
@@ -73,8 +77,9 @@ fn described(call: &Call, algorithm: &Algorithm) -> String {
     format!("{operation}{of} by {algorithm}: {ranks} ranks, {per_node} on each of {} nodes", ranks.div_ceil(*per_node))
 }
 
-/// What nccl-tests call algorithm and bus bandwidth: data over time, and what of that each rank has to send at least.
-fn bandwidth(call: &Call, end: Time) -> Option<String> {
+/// What nccl-tests call algorithm and bus bandwidth, in GB/s: data over time, and what of that each rank has to send at least.
+#[must_use]
+pub fn bandwidths(call: &Call, end: Time) -> Option<(f64, f64)> {
     let (n, size) = (u64::from(call.ranks), call.size);
     let (data, numerator) = match call.operation.family() {
         Kind::Allreduce => (size, 2 * (n - 1)),
@@ -85,5 +90,5 @@ fn bandwidth(call: &Call, end: Time) -> Option<String> {
     };
     let rate = Rate::of(data, end - Time::ZERO).as_bps() as f64 / 8e9;
     let bus = rate * numerator as f64 / n as f64;
-    Some(format!("algorithm bandwidth {rate:.3} GB/s, bus bandwidth {bus:.3} GB/s, as nccl-tests count them"))
+    Some((rate, bus))
 }

@@ -225,19 +225,28 @@ fn wiring(error: TopologyError) -> LabError {
     LabError::refused(error.in_full(), "correct the topology of the cluster")
 }
 
+/// Refuses a timeline of what a pattern has not.
+fn can_be_drawn(lab: &ResolvedLab, settings: &RunSettings) -> Result<(), LabError> {
+    if settings.timeline.is_empty() {
+        return Ok(());
+    }
+    if settings.timeline.needs_kernels()? {
+        let name = lab.lab.workload.name();
+        let what = format!("kernels of NCCL for --inspector or --trace FILE.json: the workload `{name}` runs none");
+        return Err(LabError::refused(what, "use --trace FILE.pftrace, or [workload.bench] with a program of NCCL"));
+    }
+    if settings.forwarding != Forwarding::AsSaid || lab.lab.fast_forward {
+        return Err(LabError::refused("a timeline of steady states that are left out", "leave fast_forward out, or --trace"));
+    }
+    Ok(())
+}
+
 #[expect(clippy::disallowed_methods, reason = "how long a run took is told beside its result, never used")]
 fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, settings: &RunSettings) -> Result<SingleRun, LabError> {
     let name = workload.name();
     let cluster = Cluster::new(lab.cluster.clone()).map_err(wiring)?;
     let taps = settings.capture.taps(&cluster)?;
-    if !settings.timeline.is_empty() && settings.timeline.needs_kernels()? {
-        let what = format!("kernels of NCCL for --inspector or --trace FILE.json: the workload `{name}` runs none");
-        return Err(LabError::refused(what, "use --trace FILE.pftrace, or [workload.bench] with a program of NCCL"));
-    }
-    let skips = settings.forwarding != Forwarding::AsSaid || lab.lab.fast_forward;
-    if skips && !settings.timeline.is_empty() {
-        return Err(LabError::refused("a timeline of steady states that are left out", "leave fast_forward out, or --trace"));
-    }
+    can_be_drawn(lab, settings)?;
     let engine = engine(lab.lab.engine);
     // The samples of a series are those of a timeline.
     let drawn = TimelineRequest { step: settings.series.unwrap_or(settings.timeline.step), ..settings.timeline.clone() };

@@ -7,6 +7,7 @@ mod ask;
 mod cluster;
 mod errors;
 mod outcome;
+mod rounds;
 mod study;
 mod waiting;
 
@@ -21,6 +22,8 @@ mod _fabriscope {
     use crate::cluster::{Catalog, Cluster};
     #[pymodule_export]
     use crate::outcome::{Outcome, Table};
+    #[pymodule_export]
+    use crate::rounds::rounds;
     #[pymodule_export]
     use crate::study::{Study, sweep, work};
 

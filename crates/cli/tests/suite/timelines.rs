@@ -20,13 +20,16 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
+/// A slice that has begun: its annotations, and when.
+type Open = (BTreeMap<String, u64>, u64);
+
 /// Messages with their latency and the sum of their stages, and the flows that began and ended.
 fn messages(path: &Path) -> (Vec<(u64, u64)>, [Vec<u64>; 2]) {
     let trace = Trace::decode(std::fs::read(path).unwrap().as_slice()).unwrap();
     let mut strings = BTreeMap::new();
     let (mut found, mut flows) = (Vec::new(), [Vec::new(), Vec::new()]);
     // By track: the slices that are open, each with its values and the sum of those within.
-    let mut open: BTreeMap<u64, Vec<(BTreeMap<String, u64>, u64)>> = BTreeMap::new();
+    let mut open: BTreeMap<u64, Vec<Open>> = BTreeMap::new();
     for packet in trace.packet {
         for name in packet.interned_data.iter().flat_map(|data| &data.debug_annotation_names) {
             strings.insert(name.iid(), name.name().to_owned());
