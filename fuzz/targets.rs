@@ -28,8 +28,8 @@ pub struct Target {
 /// All targets.
 pub const TARGETS: &[Target] = &[
     Target { name: "measured_csv", folders: &["validation"], extension: "csv", run: measured_csv },
-    Target { name: "raw_text", folders: &["crates/report/tests/suite/raw"], extension: "txt", run: measured_csv },
-    Target { name: "raw_json", folders: &["crates/report/tests/suite/raw"], extension: "json", run: measured_csv },
+    Target { name: "raw_text", folders: &["crates/report/tests/raw"], extension: "txt", run: measured_csv },
+    Target { name: "raw_json", folders: &["crates/report/tests/raw"], extension: "json", run: measured_csv },
     Target { name: "part_toml", folders: &["catalog"], extension: "toml", run: part_toml },
     Target { name: "cluster_toml", folders: &["catalog/clusters"], extension: "toml", run: cluster_toml },
     Target { name: "lab_toml", folders: &["labs", "catalog/clusters"], extension: "toml", run: lab_toml },

@@ -183,6 +183,11 @@ def main(words: SupportsGetItem[int, str]) -> int:
     Runs the command line of the program; gives its exit status.
     """
 
+def rounds(cluster: Cluster, asked: Incomplete, rounds: Any) -> Outcome:
+    """
+    Proves and runs a program. `rounds` gives what all ranks do in a call of so many ranks and bytes.
+    """
+
 def run(lab: str | PathLike[str], settings: Incomplete, catalog: Catalog | None = None) -> Outcome:
     """
     What happens in an experiment file.

@@ -40,7 +40,7 @@ pub struct Case<'a> {
 #[non_exhaustive]
 pub enum DiagnoseError {
     /// No row can be weighed.
-    #[error("{file}: none of the {rows} rows can be run here; line {line}: {reason}")]
+    #[error("{file}: none of the {rows} rows can be run here, as line {line}: {reason}")]
     #[diagnostic(code(diagnose::nothing), help("`fabriscope validate --measured {file}` tells the reason of each row"))]
     Nothing {
         /// The file.

@@ -13,7 +13,7 @@ use fabriscope_report::Outcome;
 use fabriscope_units::{Remedy, Span};
 
 use crate::error::Error;
-use crate::place::Place;
+use crate::on_cluster::OnCluster;
 
 /// The catalogue that comes with the library, read once.
 fn embedded() -> Result<&'static Catalog, Error> {
@@ -32,7 +32,7 @@ pub(crate) fn catalog(given: Option<&Catalog>) -> Result<&Catalog, Error> {
 /// What a benchmark program prints on a cluster: `bench("osu_latency", "ri2")`. A cluster is a name of the catalogue or a
 /// TOML file, with `:nodes` if another number of nodes is wanted.
 #[must_use]
-pub fn bench(tool: &str, cluster: impl Into<Place>) -> Bench<'static> {
+pub fn bench(tool: &str, cluster: impl Into<OnCluster>) -> Bench<'static> {
     Bench { tool: tool.to_owned(), cluster: cluster.into(), ..Bench::default() }
 }
 
@@ -41,7 +41,7 @@ pub fn bench(tool: &str, cluster: impl Into<Place>) -> Bench<'static> {
 pub struct Bench<'a> {
     catalog: Option<&'a Catalog>,
     tool: String,
-    cluster: Place,
+    cluster: OnCluster,
     args: Vec<String>,
     transport: Option<String>,
     nodes: Option<u32>,
@@ -244,7 +244,7 @@ impl<'a> Run<'a> {
 
 /// Where the time of one message or of a whole operation of a tool goes on a cluster: `explain("ib_write_lat", "ri2")`.
 #[must_use]
-pub fn explain(tool: &str, cluster: impl Into<Place>) -> Explain<'static> {
+pub fn explain(tool: &str, cluster: impl Into<OnCluster>) -> Explain<'static> {
     let request = ExplainRequest { tool: tool.to_owned(), seed: 1, ..ExplainRequest::default() };
     Explain { catalog: None, cluster: cluster.into(), request, progress: None }
 }
@@ -252,7 +252,7 @@ pub fn explain(tool: &str, cluster: impl Into<Place>) -> Explain<'static> {
 /// A message, to be explained; made by [`explain`].
 pub struct Explain<'a> {
     catalog: Option<&'a Catalog>,
-    cluster: Place,
+    cluster: OnCluster,
     request: ExplainRequest,
     progress: Option<Box<dyn Fn(usize, usize) + 'a>>,
 }

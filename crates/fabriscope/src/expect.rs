@@ -1,7 +1,7 @@
 //! The acceptance table of a cluster: what the usual tools should show on it, and what passes.
 
 use fabriscope_catalog::Catalog;
-use fabriscope_lab::expect::{Asked, Expectations, Expected};
+use fabriscope_lab::expect::{ExpectRequest, Expectations, Expected};
 use fabriscope_lab::published;
 use fabriscope_report::{Cell, Column, Grid, Outcome};
 
@@ -70,7 +70,7 @@ impl<'a> Expect<'a> {
     pub fn outcome(self) -> Result<Outcome, Error> {
         let catalog = catalog(self.catalog)?;
         let of_target = self.cluster.rsplit_once(':').and_then(|(_, nodes)| nodes.parse().ok());
-        let asked = Asked {
+        let asked = ExpectRequest {
             on: &self.cluster,
             nodes: self.nodes.or(of_target),
             ranks_per_node: self.ranks_per_node,

@@ -21,7 +21,7 @@ use crate::prediction::Predictor;
 
 /// What to expect, and where.
 #[derive(Debug, Clone)]
-pub struct Asked<'a> {
+pub struct ExpectRequest<'a> {
     /// The cluster, as a target.
     pub on: &'a str,
     /// Nodes of operations of many ranks.
@@ -111,7 +111,7 @@ const FEW: usize = 8;
 pub fn expect(
     catalog: &Catalog,
     tables: &[Measured],
-    asked: &Asked<'_>,
+    asked: &ExpectRequest<'_>,
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<Expectations, LabError> {
     let parts = catalog.target_alike(asked.on)?;
@@ -149,7 +149,7 @@ pub fn expect(
 }
 
 /// The run of a row.
-fn question(tool: Tool, parts: &ResolvedCluster, bytes: Option<u64>, asked: &Asked<'_>) -> Question {
+fn question(tool: Tool, parts: &ResolvedCluster, bytes: Option<u64>, asked: &ExpectRequest<'_>) -> Question {
     let traits = tool.traits();
     let gpus = tool.name().ends_with("_perf");
     let job = matches!(traits.ranks, Ranks::Job(_));
@@ -340,7 +340,7 @@ mod tests {
         let tables = published::tables().unwrap();
         let near = |on: &str, tool: &str, bytes| {
             let parts = catalog.target_alike(on).unwrap();
-            let asked = Asked { on, nodes: None, ranks_per_node: None, tools: Vec::new(), seed: 1 };
+            let asked = ExpectRequest { on, nodes: None, ranks_per_node: None, tools: Vec::new(), seed: 1 };
             let question = question(Tool::by_name(tool).unwrap(), &parts, bytes, &asked);
             nearest(&catalog, &parts, &tables, &question).into_iter().map(|near| (near.table, near.rows.len())).collect::<Vec<_>>()
         };

@@ -13,13 +13,14 @@ use crate::outcome::Outcome;
 use crate::waiting::answer;
 
 /// Buffer, offset and length of a piece.
-type Place = (String, u64, u64);
+type PieceWords = (String, u64, u64);
 /// What a rank does in a round: moves, receives, sends, moves.
-type Said = (Vec<(String, Place, Place)>, Vec<(u32, Place)>, Vec<(u32, Place)>, Vec<(String, Place, Place)>);
+type RoundWords =
+    (Vec<(String, PieceWords, PieceWords)>, Vec<(u32, PieceWords)>, Vec<(u32, PieceWords)>, Vec<(String, PieceWords, PieceWords)>);
 
 /// What is called, as keyword arguments.
 #[derive(FromPyObject)]
-pub struct Asked {
+pub struct CallRequest {
     #[pyo3(item)]
     name: String,
     #[pyo3(item)]
@@ -42,7 +43,7 @@ pub struct Asked {
 
 /// Proves and runs a program. `rounds` gives what all ranks do in a call of so many ranks and bytes.
 #[pyfunction]
-pub fn rounds(py: Python<'_>, cluster: &Bound<'_, Cluster>, asked: Asked, rounds: &Bound<'_, PyAny>) -> PyResult<Outcome> {
+pub fn rounds(py: Python<'_>, cluster: &Bound<'_, Cluster>, asked: CallRequest, rounds: &Bound<'_, PyAny>) -> PyResult<Outcome> {
     let operation = asked.operation.as_deref().map(kind).transpose()?;
     let call = Call {
         // Of traffic nothing is asked.
@@ -54,7 +55,7 @@ pub fn rounds(py: Python<'_>, cluster: &Bound<'_, Cluster>, asked: Asked, rounds
         width: Bytes(asked.width.max(1)),
     };
     let program = |call: &Call| -> PyResult<Program> {
-        let said: Vec<Vec<Said>> = rounds.call1((call.ranks, call.size.0))?.extract()?;
+        let said: Vec<Vec<RoundWords>> = rounds.call1((call.ranks, call.size.0))?.extract()?;
         said.into_iter().map(|rank| rank.into_iter().map(round).collect()).collect()
     };
     let proved = match operation {
@@ -83,8 +84,8 @@ fn kind(word: &str) -> PyResult<Kind> {
     })
 }
 
-fn round((before, receives, sends, after): Said) -> PyResult<Round> {
-    let message = |(peer, place): (u32, Place)| Ok(Message { peer, piece: piece(place)?, slot: false });
+fn round((before, receives, sends, after): RoundWords) -> PyResult<Round> {
+    let message = |(peer, place): (u32, PieceWords)| Ok(Message { peer, piece: piece(place)?, slot: false });
     Ok(Round {
         before: before.into_iter().map(moved).collect::<PyResult<_>>()?,
         receives: receives.into_iter().map(message).collect::<PyResult<_>>()?,
@@ -94,7 +95,7 @@ fn round((before, receives, sends, after): Said) -> PyResult<Round> {
     })
 }
 
-fn moved((action, from, to): (String, Place, Place)) -> PyResult<Move> {
+fn moved((action, from, to): (String, PieceWords, PieceWords)) -> PyResult<Move> {
     let action = match action.as_str() {
         "copy" => Action::Copy,
         "reduce_before" => Action::ReduceBefore,
@@ -108,7 +109,7 @@ fn moved((action, from, to): (String, Place, Place)) -> PyResult<Move> {
     Ok(Move { action, from, to })
 }
 
-fn piece((buffer, offset, bytes): Place) -> PyResult<Piece> {
+fn piece((buffer, offset, bytes): PieceWords) -> PyResult<Piece> {
     let buffer = match buffer.as_str() {
         "send" => Buffer::Send,
         "recv" => Buffer::Recv,

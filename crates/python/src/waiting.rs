@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 /// Tells how many parts of all are done.
 pub type Heard = Box<dyn Fn(usize, usize) + Send + Sync>;
 
-enum Told<T> {
+enum Message<T> {
     Progress(usize, usize),
     Done(T),
 }
@@ -39,11 +39,11 @@ pub fn answer_until<T: Send + 'static>(
     stop: Option<Arc<AtomicBool>>,
     work: impl FnOnce(Heard) -> T + Send + 'static,
 ) -> PyResult<T> {
-    let (told, mut hears) = channel::<Told<T>>();
+    let (told, mut hears) = channel::<Message<T>>();
     let heard = said(told.clone());
     let worker = thread::Builder::new().name("fabriscope".to_owned()).stack_size(STACK).spawn(move || {
         // Nobody hears it after an interrupt.
-        drop(told.send(Told::Done(work(heard))));
+        drop(told.send(Message::Done(work(heard))));
     })?;
     loop {
         // Borrowed for good: a receiver can be sent, not shared.
@@ -57,8 +57,8 @@ pub fn answer_until<T: Send + 'static>(
             return Err(interrupt);
         }
         match next {
-            Ok(Told::Done(result)) => return Ok(result),
-            Ok(Told::Progress(done, all)) => {
+            Ok(Message::Done(result)) => return Ok(result),
+            Ok(Message::Progress(done, all)) => {
                 if let Some(progress) = progress {
                     progress.call1((done, all))?;
                 }
@@ -73,9 +73,9 @@ pub fn answer_until<T: Send + 'static>(
     }
 }
 
-fn said<T: Send + 'static>(told: Sender<Told<T>>) -> Heard {
+fn said<T: Send + 'static>(told: Sender<Message<T>>) -> Heard {
     // Nobody hears it after an interrupt.
-    Box::new(move |done, all| drop(told.send(Told::Progress(done, all))))
+    Box::new(move |done, all| drop(told.send(Message::Progress(done, all))))
 }
 
 /// How often Ctrl-C is looked for.

@@ -9,10 +9,11 @@ use fabriscope_report::Cell;
 use fabriscope_tools::Tool;
 use fabriscope_units::{Bytes, Remedy};
 
+use crate::column::{Axes, beside, column_name};
 use crate::error::StudyError;
 use crate::file::{BenchBlock, Change};
 use crate::key::Key;
-use crate::plan::{Plan, Point, What, beside, column_name};
+use crate::machines::{Changed, Machines};
 use crate::result::PointResult;
 
 /// A benchmark with one value for everything.
@@ -33,27 +34,13 @@ pub struct BenchPoint {
     changed: Vec<Changed>,
 }
 
-/// A number of a part that has another value.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Changed {
-    pub(crate) alteration: Alteration,
-}
-
-impl Changed {
-    /// What tells it from others.
-    pub(crate) fn name(&self) -> String {
-        let Alteration { kind, part, field, value, .. } = &self.alteration;
-        format!("{}/{part}.{field}={value}", kind.folder())
-    }
-}
-
 /// The column of a change.
 pub fn column(change: &Change, file: &str) -> Result<String, StudyError> {
     column_name(change.name.as_ref(), &change.number, file)
 }
 
-/// Adds the points of a block, the sizes innermost.
-pub fn points(block: &BenchBlock, file: &str, folder: &Path, points: &mut Vec<Point>) -> Result<(), StudyError> {
+/// The points of a block, the sizes innermost.
+pub fn points(block: &BenchBlock, file: &str, folder: &Path) -> Result<Vec<(BenchPoint, Axes)>, StudyError> {
     for tool in &block.tools {
         Tool::by_name(tool).map_err(|error| StudyError::wrong(file, error.in_full(), "`fabriscope bench` lists the tools"))?;
     }
@@ -61,52 +48,40 @@ pub fn points(block: &BenchBlock, file: &str, folder: &Path, points: &mut Vec<Po
     let clusters: Vec<(String, String)> = block.clusters.iter().map(|cluster| (cluster.clone(), seen_from(folder, cluster))).collect();
     // A block without a tool or a cluster has no points.
     if block.tools.is_empty() || clusters.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
-    let mut found = vec![Point { what: What::Bench(BenchPoint { seed: 1, ..BenchPoint::default() }), axes: Vec::new() }];
-    each(&mut found, &clusters, |point, (name, target)| (point.cluster, point.target) = (name.clone(), target.clone()));
-    each(&mut found, &block.tools, |point, tool| point.tool.clone_from(tool));
-    each(&mut found, &block.options, |point, options| point.options.clone_from(options));
-    each(&mut found, &block.nodes, |point, nodes| point.nodes = Some(*nodes));
-    each(&mut found, &block.ranks_per_node, |point, ranks| point.ranks_per_node = Some(*ranks));
-    each(&mut found, &block.placement, |point, word| point.placement = Some(word.clone()));
-    each(&mut found, &block.transport, |point, word| point.transport = Some(word.clone()));
-    each(&mut found, &block.engine, |point, word| point.engine = Some(word.clone()));
+    let mut found = vec![(BenchPoint { seed: 1, ..BenchPoint::default() }, Axes::new())];
+    each(&mut found, &clusters, |(point, _), (name, target)| (point.cluster, point.target) = (name.clone(), target.clone()));
+    each(&mut found, &block.tools, |(point, _), tool| point.tool.clone_from(tool));
+    each(&mut found, &block.options, |(point, _), options| point.options.clone_from(options));
+    each(&mut found, &block.nodes, |(point, _), nodes| point.nodes = Some(*nodes));
+    each(&mut found, &block.ranks_per_node, |(point, _), ranks| point.ranks_per_node = Some(*ranks));
+    each(&mut found, &block.placement, |(point, _), word| point.placement = Some(word.clone()));
+    each(&mut found, &block.transport, |(point, _), word| point.transport = Some(word.clone()));
+    each(&mut found, &block.engine, |(point, _), word| point.engine = Some(word.clone()));
     for change in &block.change {
-        let (column, values) = (column(change, file)?, changed(change, file)?);
-        found = found.iter().flat_map(|point| values.iter().map(|value| point.with(&column, value)).collect::<Vec<_>>()).collect();
+        let column = column(change, file)?;
+        each(&mut found, &changed(change, file)?, |(point, axes), value| {
+            point.changed.push(value.clone());
+            axes.push((column.clone(), value.alteration.value.clone()));
+        });
     }
-    each(&mut found, &block.seeds, |point, seed| point.seed = *seed);
-    each(&mut found, &sizes, |point, size| point.size = Some(*size));
-    points.append(&mut found);
-    Ok(())
+    each(&mut found, &block.seeds, |(point, _), seed| point.seed = *seed);
+    each(&mut found, &sizes, |(point, _), size| point.size = Some(*size));
+    Ok(found)
 }
 
 /// Every point once for each value; without values, as it is.
-fn each<T>(points: &mut Vec<Point>, values: &[T], set: impl Fn(&mut BenchPoint, &T)) {
+fn each<P: Clone, T>(points: &mut Vec<P>, values: &[T], set: impl Fn(&mut P, &T)) {
     if values.is_empty() {
         return;
     }
-    let one = |point: &Point, value: &T| {
+    let one = |point: &P, value: &T| {
         let mut point = point.clone();
-        if let What::Bench(bench) = &mut point.what {
-            set(bench, value);
-        }
+        set(&mut point, value);
         point
     };
     *points = points.iter().flat_map(|point| values.iter().map(|value| one(point, value)).collect::<Vec<_>>()).collect();
-}
-
-impl Point {
-    /// The same with a number of a part changed.
-    fn with(&self, column: &str, changed: &Changed) -> Point {
-        let mut point = self.clone();
-        if let What::Bench(bench) = &mut point.what {
-            bench.changed.push(changed.clone());
-        }
-        point.axes.push((column.to_owned(), changed.alteration.value.clone()));
-        point
-    }
 }
 
 /// The values of a change.
@@ -146,9 +121,9 @@ fn size(text: &str, file: &str) -> Result<Bytes, StudyError> {
 
 impl BenchPoint {
     /// The job on its cluster.
-    fn set_up(&self, plan: &Plan) -> Result<BenchSetup, String> {
+    fn set_up(&self, machines: &Machines) -> Result<BenchSetup, String> {
         let told = |error: &dyn miette::Diagnostic| in_full(error);
-        let catalog = plan.catalog(&self.changed).map_err(|error| told(&error))?;
+        let catalog = machines.catalog(&self.changed).map_err(|error| told(&error))?;
         let parts = catalog.target(&self.target).map_err(|error| told(&error))?;
         let request = BenchRequest::named(&self.tool).map_err(|error| told(&error))?;
         let mut options: Vec<String> = self.options.split_whitespace().map(str::to_owned).collect();
@@ -202,20 +177,20 @@ impl BenchPoint {
 ///
 /// # Errors
 /// A change of a number that no part has.
-pub fn key(plan: &Plan, point: &BenchPoint) -> Result<Key, StudyError> {
-    plan.catalog(&point.changed)?;
+pub fn key(machines: &Machines, point: &BenchPoint) -> Result<Key, StudyError> {
+    machines.catalog(&point.changed)?;
     let job = (&point.tool, &point.options, point.size.map(|size| size.0), point.nodes, point.ranks_per_node);
     let how = (&point.placement, &point.transport, &point.engine, point.seed);
-    Ok(match point.set_up(plan) {
+    Ok(match point.set_up(machines) {
         Ok(setup) => Key::of(&("bench", setup.parts(), job, how)),
         Err(refused) => Key::of(&("refused", refused, &point.target, job, how)),
     })
 }
 
 /// Runs a point, on a cluster that is shared with points alike.
-pub fn run(plan: &Plan, point: &BenchPoint) -> Result<PointResult, String> {
-    let setup = point.set_up(plan)?;
-    let cluster = plan.wired(setup.parts());
+pub fn run(machines: &Machines, point: &BenchPoint) -> Result<PointResult, String> {
+    let setup = point.set_up(machines)?;
+    let cluster = machines.wired(setup.parts());
     let done = setup.run_on(cluster.as_deref()).map_err(|error| in_full(&error))?;
     Ok(PointResult::of_bench(&done.outcome()))
 }

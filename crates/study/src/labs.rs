@@ -8,10 +8,10 @@ use fabriscope_lab::{ResolvedLab, Workload, load_under};
 use fabriscope_report::Cell;
 
 use crate::bench::in_full;
+use crate::column::{Axes, beside, column_name};
 use crate::error::StudyError;
 use crate::file::{LabBlock, Set};
 use crate::key::Key;
-use crate::plan::{Point, What, beside, column_name};
 use crate::result::PointResult;
 
 /// A lab with one value for everything.
@@ -29,14 +29,15 @@ pub fn column(set: &Set, file: &str) -> Result<String, StudyError> {
     column_name(set.name.as_ref(), &set.key, file)
 }
 
-/// Adds the points of a block, the seeds innermost.
-pub fn points(block: &LabBlock, file: &str, folder: &Path, points: &mut Vec<Point>) -> Result<(), StudyError> {
+/// The points of a block, the seeds innermost.
+pub fn points(block: &LabBlock, file: &str, folder: &Path) -> Result<Vec<(LabPoint, Axes)>, StudyError> {
+    let mut points = Vec::new();
     for name in &block.files {
         let lab = LabPoint { file: name.clone(), path: beside(folder, name), seed: None, over: String::new() };
-        let mut found = vec![(lab, Vec::new())];
+        let mut found = vec![(lab, Axes::new())];
         for set in &block.set {
             let column = column(set, file)?;
-            let with = |(lab, axes): &(LabPoint, Vec<(String, String)>), value: &toml::Value| {
+            let with = |(lab, axes): &(LabPoint, Axes), value: &toml::Value| {
                 let (mut lab, mut axes) = (lab.clone(), axes.clone());
                 lab.over += &format!("{} = {value}\n", set.key);
                 axes.push((column.clone(), value.as_str().map_or_else(|| value.to_string(), str::to_owned)));
@@ -46,11 +47,10 @@ pub fn points(block: &LabBlock, file: &str, folder: &Path, points: &mut Vec<Poin
         }
         let seeds: Vec<Option<u64>> = if block.seeds.is_empty() { vec![None] } else { block.seeds.iter().copied().map(Some).collect() };
         for (lab, axes) in found {
-            let seeded = |seed: &Option<u64>| Point { what: What::Lab(LabPoint { seed: *seed, ..lab.clone() }), axes: axes.clone() };
-            points.extend(seeds.iter().map(seeded));
+            points.extend(seeds.iter().map(|seed| (LabPoint { seed: *seed, ..lab.clone() }, axes.clone())));
         }
     }
-    Ok(())
+    Ok(points)
 }
 
 impl LabPoint {

@@ -7,10 +7,12 @@
 //! gives its result to the store.
 
 mod bench;
+mod column;
 mod error;
 mod file;
 mod key;
 mod labs;
+mod machines;
 mod plan;
 mod result;
 mod store;

@@ -1,37 +1,29 @@
 //! The points of a study, in order, each with its values and the key of its content.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::path::Path;
 
-use fabriscope_catalog::{Catalog, CatalogError, ResolvedCluster};
-use fabriscope_engine::Cluster;
+use fabriscope_catalog::Catalog;
 use fabriscope_report::{Cell, Column, Holds};
 use rayon::prelude::*;
 
-use crate::bench::{self, BenchPoint, Changed};
+use crate::bench::{self, BenchPoint};
+use crate::column::Axes;
 use crate::error::StudyError;
 use crate::file::Study;
 use crate::key::Key;
 use crate::labs::{self, LabPoint};
+use crate::machines::Machines;
 use crate::result::PointResult;
 
 /// The points of a study.
 pub struct Plan {
     pub(crate) title: String,
-    catalog: Catalog,
-    /// The catalogue with numbers changed, made when first asked for.
-    altered: Mutex<BTreeMap<String, Arc<Altered>>>,
-    /// Clusters that many points run on, wired once; the last few.
-    wired: Mutex<Vec<(Key, Arc<Cluster>)>>,
+    machines: Machines,
     points: Vec<Point>,
     keys: Vec<Key>,
     /// The columns of axes that the study names itself.
     axes: Vec<String>,
 }
-
-/// A catalogue with numbers changed, made by whoever asks first.
-type Altered = OnceLock<Result<Arc<Catalog>, CatalogError>>;
 
 /// One run: a value for every axis.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,7 +31,7 @@ pub struct Point {
     /// What is run.
     pub(crate) what: What,
     /// The values of the axes that the study names, by their column.
-    pub(crate) axes: Vec<(String, String)>,
+    pub(crate) axes: Axes,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -68,18 +60,16 @@ impl Plan {
         let mut points = Vec::new();
         let mut axes = Vec::new();
         for block in &study.bench {
-            bench::points(block, file, folder, &mut points)?;
+            points.extend(bench::points(block, file, folder)?.into_iter().map(|(point, axes)| Point { what: What::Bench(point), axes }));
             axes.extend(block.change.iter().map(|change| bench::column(change, file)).collect::<Result<Vec<_>, _>>()?);
         }
         for block in &study.lab {
-            labs::points(block, file, folder, &mut points)?;
+            points.extend(labs::points(block, file, folder)?.into_iter().map(|(point, axes)| Point { what: What::Lab(point), axes }));
             axes.extend(block.set.iter().map(|set| labs::column(set, file)).collect::<Result<Vec<_>, _>>()?);
         }
         axes.sort();
         axes.dedup();
-        let wired = Mutex::default();
-        let title = study.title.clone();
-        Ok(Plan { title, catalog: catalog.clone(), altered: Mutex::default(), wired, points, keys: Vec::new(), axes })
+        Ok(Plan { title: study.title.clone(), machines: Machines::new(catalog), points, keys: Vec::new(), axes })
     }
 
     /// How many points there are.
@@ -100,7 +90,7 @@ impl Plan {
     /// The key of the whole: that of all points, in order.
     pub(crate) fn whole_key(&self) -> Key {
         let keys: Vec<&str> = self.keys.iter().map(Key::as_str).collect();
-        let columns: Vec<Vec<(String, String)>> = self.points.iter().map(|point| point.axes.clone()).collect();
+        let columns: Vec<Axes> = self.points.iter().map(|point| point.axes.clone()).collect();
         Key::of(&(keys, columns))
     }
 
@@ -109,40 +99,9 @@ impl Plan {
     pub fn run(&self, point: usize) -> PointResult {
         match self.points.get(point).map(|point| &point.what) {
             None => PointResult::failed(format!("there is no point {point} among {}", self.len())),
-            Some(What::Bench(point)) => bench::run(self, point).unwrap_or_else(PointResult::failed),
-            Some(What::Lab(point)) => labs::run(&self.catalog, point).unwrap_or_else(PointResult::failed),
+            Some(What::Bench(point)) => bench::run(&self.machines, point).unwrap_or_else(PointResult::failed),
+            Some(What::Lab(point)) => labs::run(self.machines.plain(), point).unwrap_or_else(PointResult::failed),
         }
-    }
-
-    /// The catalogue with these numbers changed.
-    pub(crate) fn catalog(&self, changed: &[Changed]) -> Result<Arc<Catalog>, CatalogError> {
-        let name = changed.iter().map(Changed::name).collect::<Vec<_>>().join(";");
-        let place = {
-            let mut altered = self.altered.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(altered.entry(name).or_default())
-        };
-        let made = place.get_or_init(|| {
-            let alterations: Vec<_> = changed.iter().map(|changed| changed.alteration.clone()).collect();
-            self.catalog.altered(&alterations).map(Arc::new)
-        });
-        made.clone()
-    }
-
-    /// The cluster of these parts, wired; several points share it.
-    pub(crate) fn wired(&self, parts: &ResolvedCluster) -> Option<Arc<Cluster>> {
-        let key = Key::of(parts);
-        let find = |wired: &[(Key, Arc<Cluster>)]| wired.iter().find(|(known, _)| *known == key).map(|(_, cluster)| Arc::clone(cluster));
-        if let Some(cluster) = find(&self.wired.lock().unwrap_or_else(PoisonError::into_inner)) {
-            return Some(cluster);
-        }
-        // Two points may wire the same one at the same time, with the same result.
-        let cluster = Arc::new(Cluster::new(parts.clone()).ok()?);
-        let mut wired = self.wired.lock().unwrap_or_else(PoisonError::into_inner);
-        if wired.len() >= SHARED {
-            wired.remove(0);
-        }
-        wired.push((key, Arc::clone(&cluster)));
-        Some(cluster)
     }
 
     /// The key of one point.
@@ -156,8 +115,8 @@ impl Plan {
 
     fn key_of(&self, point: &Point) -> Result<Key, StudyError> {
         match &point.what {
-            What::Bench(point) => bench::key(self, point),
-            What::Lab(point) => labs::key(&self.catalog, point),
+            What::Bench(point) => bench::key(&self.machines, point),
+            What::Lab(point) => labs::key(self.machines.plain(), point),
         }
     }
 
@@ -208,51 +167,3 @@ impl Plan {
         axes.fold(what, |text, axis| text + &axis)
     }
 }
-
-/// A file that a study names, as seen from its folder.
-pub(crate) fn beside(folder: &Path, name: &str) -> PathBuf {
-    folder.join(name)
-}
-
-/// The name of a column for the value behind some keys: what its name says, or the last key.
-pub(crate) fn column_name(given: Option<&String>, keys: &str, file: &str) -> Result<String, StudyError> {
-    let name = given.cloned().unwrap_or_else(|| keys.rsplit('.').next().unwrap_or(keys).to_owned());
-    let plain =
-        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !name.starts_with(|c: char| c.is_ascii_digit());
-    if !plain {
-        return Err(StudyError::wrong(
-            file,
-            format!("a column cannot be called `{name}`"),
-            "give it a name of letters, digits and _: name = \"rate\"",
-        ));
-    }
-    if TAKEN.contains(&name.as_str()) {
-        let help = format!("give it another name: name = \"{name}_set\"");
-        return Err(StudyError::wrong(file, format!("the data set has a column `{name}` of its own"), help));
-    }
-    Ok(name)
-}
-
-/// Columns that every data set has.
-const TAKEN: [&str; 18] = [
-    "point",
-    "cluster",
-    "tool",
-    "lab",
-    "options",
-    "nodes",
-    "ranks_per_node",
-    "placement",
-    "transport",
-    "engine",
-    "seed",
-    "size",
-    "row",
-    "bytes",
-    "metric",
-    "unit",
-    "value",
-    "error",
-];
-/// Wired clusters that are held at a time. Basis: assumed; as many as cores of a workstation run side by side would mostly share one.
-const SHARED: usize = 4;

@@ -45,7 +45,7 @@ fn what_flow_cannot_do_is_refused_with_what_to_do() {
         ("bench ib_write_bw --on ri2 --engine flow", "not ib_write_bw"),
         ("bench osu_iallreduce --on lab-1024 --ppn 2 --engine flow", "no model of computation beside operations"),
         ("bench osu_allreduce --on lab-1024 --ppn 2 --algorithm sharp --engine flow", "no model of switches that reduce"),
-        ("bench osu_allreduce --on lab-1024 --ppn 2 --engine flow --counters", "no packets to capture or to count"),
+        ("bench osu_allreduce --on lab-1024 --ppn 2 --engine flow --counters", "no packets to capture, to count or to draw"),
         ("bench osu_allreduce --on lab-1024 --ppn 2 --engine fluid", "there is no engine `fluid`"),
     ] {
         let (status, _, message) = fabriscope(line);

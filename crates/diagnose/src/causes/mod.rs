@@ -5,12 +5,12 @@
 //! longer way that it forces, power states of links.
 
 mod algorithm;
-mod core;
 mod gpu;
 mod host_bus;
 mod library;
 mod link;
 mod network;
+mod processor;
 mod rails;
 
 use fabriscope_catalog::{Catalog, Mpi, ResolvedCluster, ResolvedNode};
@@ -18,7 +18,7 @@ use fabriscope_lab::prediction::Setup;
 use fabriscope_report::Refusal;
 use fabriscope_tools::Suite;
 
-pub use core::slow_down;
+pub use processor::slow_down;
 
 /// Something that may be wrong.
 pub struct Cause {
@@ -121,9 +121,9 @@ pub const ALL: &[Cause] = &[
     host_bus::GENERATION,
     host_bus::TRANSLATION,
     host_bus::SOCKET,
-    core::FREQUENCY,
-    core::INTERRUPTIONS,
-    core::DOORBELLS,
+    processor::FREQUENCY,
+    processor::INTERRUPTIONS,
+    processor::DOORBELLS,
     library::TRANSPORT,
     library::THRESHOLD,
     library::OUTSTANDING,

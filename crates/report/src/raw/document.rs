@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::line::Line;
-use super::rows::{Place, Rows, Sheet};
+use super::rows::{Position, Rows, Sheet};
 
 /// A document.
 pub(super) struct Document<'a> {
@@ -14,7 +14,7 @@ pub(super) struct Document<'a> {
     pub value: Value,
     text: &'a str,
     /// Where it begins.
-    begin: Place,
+    begin: Position,
     /// The line on which the file cuts it off.
     cut: Option<usize>,
 }
@@ -42,7 +42,7 @@ impl<'a> Documents<'a> {
             return None;
         }
         let rest = &self.text[line.offset..];
-        let begin = Place::from(line);
+        let begin = Position::from(line);
         let mut stream = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
         match stream.next() {
             Some(Ok(value)) => {
@@ -68,7 +68,7 @@ impl<'a> Documents<'a> {
 
 impl Document<'_> {
     /// Where it begins.
-    pub fn begin(&self) -> Place {
+    pub fn begin(&self) -> Position {
         self.begin
     }
     /// Behind its last byte.
@@ -76,7 +76,7 @@ impl Document<'_> {
         self.begin.offset + self.text.len()
     }
     /// The place of the next key of this name from `cursor` on, which moves behind it.
-    pub fn place(&self, cursor: &mut Cursor, key: &str) -> Place {
+    pub fn place(&self, cursor: &mut Cursor, key: &str) -> Position {
         let name = format!("\"{key}\"");
         let Some(found) = self.text.get(cursor.at..).and_then(|rest| rest.find(&name)) else { return self.begin };
         let at = cursor.at + found;
@@ -84,13 +84,13 @@ impl Document<'_> {
         cursor.lines += passed.bytes().filter(|byte| *byte == b'\n').count();
         cursor.begin = passed.rfind('\n').map_or(cursor.begin, |feed| cursor.at + feed + 1);
         cursor.at = at + name.len();
-        Place { line: self.begin.line + cursor.lines, offset: self.begin.offset + cursor.begin, ended: true }
+        Position { line: self.begin.line + cursor.lines, offset: self.begin.offset + cursor.begin, ended: true }
     }
     /// Tells where the file cuts it off.
     pub fn tell_end(&self, rows: &mut Rows<'_>) {
         if let Some(line) = self.cut {
             let offset = self.text.rfind('\n').map_or(0, |feed| feed + 1);
-            let at = Place { line, offset: self.begin.offset + offset, ended: false };
+            let at = Position { line, offset: self.begin.offset + offset, ended: false };
             let problem = "the JSON document ends in the middle; what stands whole above is read".to_owned();
             rows.fault(&mut Sheet::of("json"), at, problem, "copy the whole file".to_owned());
         }

@@ -4,7 +4,7 @@
 //! The output names neither provider nor endpoint; the command does (`-e rdm`).
 
 use super::line::Line;
-use super::rows::{Place, Rows, Sheet, Value};
+use super::rows::{Position, Rows, Sheet, Value};
 use super::{Format, Run};
 
 /// The program.
@@ -21,13 +21,13 @@ impl Format for FiPingpong {
         let mut sheet = Sheet { release: "libfabric".to_owned(), ..Sheet::of("fi_pingpong") };
         sheet.said.extend(launch.value(&["-p"]).map(|provider| format!("provider {provider}")));
         sheet.said.extend(launch.value(&["-e"]).map(|endpoint| format!("endpoint {endpoint}")));
-        Some(Box::new(Output { sheet, begin: Place::from(line), names }))
+        Some(Box::new(Output { sheet, begin: Position::from(line), names }))
     }
 }
 
 struct Output {
     sheet: Sheet,
-    begin: Place,
+    begin: Position,
     names: Vec<String>,
 }
 

@@ -7,7 +7,7 @@
 use super::columns::{self, Column};
 use super::launch::Launch;
 use super::line::Line;
-use super::rows::{Place, Rows, Sheet, Value, number};
+use super::rows::{Position, Rows, Sheet, Value, number};
 use super::{Format, Run};
 
 /// The suite.
@@ -23,14 +23,14 @@ impl Format for Imb {
         let launch = rows.launch.as_ref().filter(|launch| launch.tool.starts_with("IMB-")).cloned().unwrap_or_default();
         let mut sheet = Sheet { release: "IMB".to_owned(), ..Sheet::of(format!("IMB {name}")) };
         sheet.said.extend(launch.variables());
-        Some(Box::new(Output { sheet, launch, begin: Place::from(line), columns: Vec::new() }))
+        Some(Box::new(Output { sheet, launch, begin: Position::from(line), columns: Vec::new() }))
     }
 }
 
 struct Output {
     sheet: Sheet,
     launch: Launch,
-    begin: Place,
+    begin: Position,
     columns: Vec<Column>,
 }
 

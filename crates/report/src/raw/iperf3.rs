@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 
 use super::document::{Cursor, Document};
 use super::line::Line;
-use super::rows::{Place, Rows, Sheet, Value};
+use super::rows::{Position, Rows, Sheet, Value};
 use super::{Format, Run};
 
 /// The program.
@@ -21,7 +21,7 @@ impl Format for Iperf3 {
         }
         let launch = rows.launched(|tool| tool == "iperf3").unwrap_or_default();
         let mut sheet = Sheet { release: "iperf3".to_owned(), ..Sheet::of("iperf3") };
-        let mut output = Output { begin: Place::from(line), streams: 0, last: None, sheet: Sheet::default() };
+        let mut output = Output { begin: Position::from(line), streams: 0, last: None, sheet: Sheet::default() };
         for (long, short) in [("--length", "-l"), ("--window", "-w"), ("--set-mss", "-M"), ("--congestion", "-C")] {
             sheet.said.extend(launch.value(&[long, short]).map(|value| format!("{short} {value}")));
         }
@@ -78,10 +78,10 @@ impl Format for Iperf3 {
 
 struct Output {
     sheet: Sheet,
-    begin: Place,
+    begin: Position,
     streams: u32,
     /// The last row of what arrived, before it is known whether there is a sum.
-    last: Option<(Place, String, String)>,
+    last: Option<(Position, String, String)>,
 }
 
 impl Run for Output {

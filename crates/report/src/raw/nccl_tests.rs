@@ -12,7 +12,7 @@ use serde_json::Value as Json;
 use super::document::{Cursor, Document};
 use super::launch::Launch;
 use super::line::Line;
-use super::rows::{Place, Rows, Sheet, Value, number};
+use super::rows::{Position, Rows, Sheet, Value, number};
 use super::{Format, Run};
 
 /// The suite.
@@ -40,7 +40,7 @@ impl Format for NcclTests {
         let mut output = Output {
             sheet,
             launch,
-            begin: Place::from(line),
+            begin: Position::from(line),
             gpus: 1,
             hosts: BTreeSet::new(),
             ranks: 0,
@@ -114,7 +114,7 @@ fn words(value: &Json) -> Vec<String> {
 struct Output {
     sheet: Sheet,
     launch: Launch,
-    begin: Place,
+    begin: Position,
     /// GPUs of a process.
     gpus: u32,
     hosts: BTreeSet<String>,
@@ -126,10 +126,10 @@ struct Output {
 
 /// A row in its own words.
 struct Waiting {
-    at: Place,
+    at: Position,
     bytes: u64,
     kind: String,
-    /// Place, metric, unit and text of each value.
+    /// Position, metric, unit and text of each value.
     values: Vec<(&'static str, &'static str, &'static str, String)>,
     wrong: Option<String>,
 }

@@ -4,7 +4,7 @@
 //! Not read: output selected with `-o`, `-O` and `-k`; UDP, whose rows have other columns.
 
 use super::line::Line;
-use super::rows::{Place, Rows, Sheet, Value, number};
+use super::rows::{Position, Rows, Sheet, Value, number};
 use super::{Format, Run};
 
 /// The program.
@@ -22,7 +22,7 @@ impl Format for Netperf {
         };
         let mut sheet = Sheet { release: "netperf".to_owned(), ..Sheet::of("netperf") };
         sheet.said.push(if test == Test::Stream { "-t TCP_STREAM" } else { "-t TCP_RR" }.to_owned());
-        Some(Box::new(Output { sheet, test, begin: Place::from(line), read: false }))
+        Some(Box::new(Output { sheet, test, begin: Position::from(line), read: false }))
     }
 }
 
@@ -35,7 +35,7 @@ enum Test {
 struct Output {
     sheet: Sheet,
     test: Test,
-    begin: Place,
+    begin: Position,
     /// Whether the row was read; a second one has the buffers of the other end.
     read: bool,
 }

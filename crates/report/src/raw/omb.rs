@@ -7,7 +7,7 @@
 use super::columns::{self, Column};
 use super::launch::Launch;
 use super::line::Line;
-use super::rows::{Place, Rows, Sheet, Value, number};
+use super::rows::{Position, Rows, Sheet, Value, number};
 use super::{Format, Run};
 
 /// The suite.
@@ -34,7 +34,15 @@ impl Format for Omb {
             sheet.benchmark.clone_from(&launch.tool);
         }
         (sheet.nodes, sheet.ranks) = (launch.nodes, launch.ranks);
-        Some(Box::new(Output { sheet, launch, accelerator, begin: Place::from(line), columns: Vec::new(), separator: None, buffers: None }))
+        Some(Box::new(Output {
+            sheet,
+            launch,
+            accelerator,
+            begin: Position::from(line),
+            columns: Vec::new(),
+            separator: None,
+            buffers: None,
+        }))
     }
 }
 
@@ -43,7 +51,7 @@ struct Output {
     sheet: Sheet,
     launch: Launch,
     accelerator: Option<String>,
-    begin: Place,
+    begin: Position,
     columns: Vec<Column>,
     separator: Option<char>,
     /// Where the buffers are, as the output says.
@@ -158,7 +166,7 @@ impl Output {
         self.launch = Launch::default();
     }
 
-    fn row(&mut self, fields: &[&str], at: Place, rows: &mut Rows<'_>) {
+    fn row(&mut self, fields: &[&str], at: Position, rows: &mut Rows<'_>) {
         let sized = matches!(self.columns[0], Column::Size);
         let operation = if matches!(self.columns[0], Column::Other) { fields[0] } else { "" };
         let bytes = match (sized, operation) {

@@ -10,7 +10,7 @@ use super::columns::Column;
 use super::document::Document;
 use super::launch::Launch;
 use super::line::Line;
-use super::rows::{Place, Rows, Sheet, Value, number};
+use super::rows::{Position, Rows, Sheet, Value, number};
 use super::{Format, Run};
 
 /// The suite.
@@ -25,7 +25,7 @@ impl Format for Perftest {
         let title = line.text.trim().strip_suffix(" Test")?;
         let (name, both) = test_of(title)?;
         let launch = rows.launched(|tool| tool == name).unwrap_or_default();
-        let mut output = Output::new(name, Place::from(line), title, both);
+        let mut output = Output::new(name, Position::from(line), title, both);
         output.device(rows.device.take(), &launch);
         Some(Box::new(output))
     }
@@ -56,7 +56,7 @@ impl Format for Perftest {
 
 struct Output {
     sheet: Sheet,
-    begin: Place,
+    begin: Position,
     columns: Option<Vec<Column>>,
 }
 
@@ -100,7 +100,7 @@ impl Run for Output {
 
 impl Output {
     /// An output, with the options that its title tells. A variant of options begins with one.
-    fn new(name: String, begin: Place, title: &str, both: bool) -> Output {
+    fn new(name: String, begin: Position, title: &str, both: bool) -> Output {
         let mut options = "-F".to_owned();
         if both {
             options += " -b";

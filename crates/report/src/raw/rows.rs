@@ -50,7 +50,7 @@ pub(super) struct Sheet {
 
 /// Where something stands in the file.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct Position {
     pub line: usize,
     pub offset: usize,
     pub ended: bool,
@@ -65,9 +65,9 @@ pub(super) struct Value<'t> {
     pub text: &'t str,
 }
 
-impl From<&Line<'_>> for Place {
-    fn from(line: &Line<'_>) -> Place {
-        Place { line: line.number, offset: line.offset, ended: line.ended }
+impl From<&Line<'_>> for Position {
+    fn from(line: &Line<'_>) -> Position {
+        Position { line: line.number, offset: line.offset, ended: line.ended }
     }
 }
 
@@ -109,12 +109,12 @@ impl<'a> Rows<'a> {
     }
 
     /// Adds a value; one that is no number becomes a fault.
-    pub fn push(&mut self, sheet: &mut Sheet, at: Place, value: Value<'_>) {
+    pub fn push(&mut self, sheet: &mut Sheet, at: Position, value: Value<'_>) {
         self.push_as(sheet, at, value, &[]);
     }
 
     /// Adds a value of which more is said than of the others of its run.
-    pub fn push_as(&mut self, sheet: &mut Sheet, at: Place, value: Value<'_>, said: &[&str]) {
+    pub fn push_as(&mut self, sheet: &mut Sheet, at: Position, value: Value<'_>, said: &[&str]) {
         let Value { bytes, metric, unit, text } = value;
         let number = number(text).filter(|number| number.is_finite());
         let Some(number) = number else {
@@ -158,7 +158,7 @@ impl<'a> Rows<'a> {
     }
 
     /// Tells what cannot be read.
-    pub fn fault(&mut self, sheet: &mut Sheet, at: Place, problem: String, remedy: String) {
+    pub fn fault(&mut self, sheet: &mut Sheet, at: Position, problem: String, remedy: String) {
         let table = Some(self.table(sheet));
         let length = self.text[at.offset..].find('\n').unwrap_or(self.text.len() - at.offset);
         let error = located(self.file, self.text, at.line, (at.offset, length), problem, remedy);
@@ -166,7 +166,7 @@ impl<'a> Rows<'a> {
     }
 
     /// An output without a row is told as well.
-    pub fn none_of(&mut self, sheet: &mut Sheet, at: Place) {
+    pub fn none_of(&mut self, sheet: &mut Sheet, at: Position) {
         if !sheet.is_begun() {
             let problem = format!("the output of {} ends before its first row", sheet.benchmark);
             self.fault(sheet, at, problem, "copy the whole output".to_owned());

@@ -7,7 +7,7 @@
 use super::columns;
 use super::launch::Launch;
 use super::line::Line;
-use super::rows::{Place, Rows, Sheet, Value, number};
+use super::rows::{Position, Rows, Sheet, Value, number};
 use super::{Format, Run};
 
 /// The program.
@@ -28,7 +28,7 @@ impl Format for UcxPerftest {
         let launch = rows.launched(|tool| tool == "ucx_perftest").unwrap_or_default();
         let mut output = Output {
             sheet: Sheet { release: "UCX".to_owned(), ..Sheet::of(TOOL) },
-            begin: Place::from(line),
+            begin: Position::from(line),
             bytes: None,
             names: Vec::new(),
         };
@@ -42,7 +42,7 @@ impl Format for UcxPerftest {
 
 struct Output {
     sheet: Sheet,
-    begin: Place,
+    begin: Position,
     bytes: Option<u64>,
     /// The columns of CSV.
     names: Vec<String>,

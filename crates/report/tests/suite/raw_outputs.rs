@@ -9,7 +9,7 @@ use fabriscope_report::{Measured, Question, Terms};
 use proptest::prelude::*;
 
 fn folder() -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/suite/raw")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/raw")
 }
 
 /// The files, in the order of their names.
@@ -53,7 +53,7 @@ fn the_outputs_of_every_tool_become_rows() {
         let _ = write!(text, "{name}\n{}\n", told(&measured));
     }
     let expected = std::fs::read_to_string(folder().join("rows.txt")).unwrap_or_default();
-    assert!(text == expected, "tests/suite/raw/rows.txt would be:\n{text}");
+    assert!(text == expected, "tests/raw/rows.txt would be:\n{text}");
 }
 
 /// What an output means does not depend on how its lines end, on a mark of their rank, nor on noise around them.
