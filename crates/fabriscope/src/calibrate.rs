@@ -27,7 +27,7 @@ pub fn calibrate<P: Into<PathBuf>>(files: impl IntoIterator<Item = P>, cluster: 
     }
 }
 
-/// A fit to be made; made by [`calibrate`].
+/// A fit to be made; made by [`calibrate()`].
 pub struct Calibrate<'a> {
     catalog: Option<&'a Catalog>,
     files: Vec<PathBuf>,

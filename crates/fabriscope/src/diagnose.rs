@@ -16,7 +16,7 @@ pub fn diagnose(file: impl Into<PathBuf>) -> Diagnose<'static> {
     Diagnose { file: file.into(), before: None, settings: None, on: None, catalog: None, seed: None, progress: None }
 }
 
-/// A diagnosis, to be made; made by [`diagnose`].
+/// A diagnosis, to be made; made by [`diagnose()`].
 pub struct Diagnose<'a> {
     file: PathBuf,
     before: Option<PathBuf>,

@@ -2,7 +2,7 @@
 //!
 //! Every size of every tool is predicted; what links and slots carry bounds it. The nearest tables are those of the same tool, or else of the same
 //! kind of benchmark, on machines that are most alike: the same adapter first, then its vendor's, the framing of the links, the library's family, their
-//! rate. Of these, rows of sizes on the same side of [`SHORT`] are predicted as well, and the ratios of measured to predicted values make the interval.
+//! rate. Of these, rows of sizes on the same side of `SHORT` are predicted as well, and the ratios of measured to predicted values make the interval.
 //!
 //! Not modelled: how far two machines with the same parts differ; what is between the sizes of the list.
 

@@ -1,4 +1,4 @@
-//! Measured tables: a tolerant reader for published results in CSV, or for what the tools themselves printed ([`crate::raw`]).
+//! Measured tables: a tolerant reader for published results in CSV, or for what the tools themselves printed (`raw`).
 //!
 //! Columns by name, in any order: `table`, `cluster`, `benchmark`, `message_bytes`, `metric`, `unit`, `value`
 //! must be there; `variant`, `nodes`, `ranks`, `source`, `notes` may be; others are ignored.

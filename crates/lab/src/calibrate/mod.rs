@@ -1,8 +1,8 @@
 //! Numbers of a cluster fitted to its measurements: which of them the points tell, their values with intervals, and what that is worth on points
 //! that it was not fitted to.
 //!
-//! Every candidate ([`candidates`]) is moved once, and all points are simulated again: the derivatives choose at most [`MOST`] numbers that the points
-//! tell apart ([`fit`]). These are fitted by steps of Gauss and Newton, whose derivatives are brought up to date by Broyden's rule, and taken anew at
+//! Every candidate (`candidates`) is moved once, and all points are simulated again: the derivatives choose at most `MOST` numbers that the points
+//! tell apart (`fit`). These are fitted by steps of Gauss and Newton, whose derivatives are brought up to date by Broyden's rule, and taken anew at
 //! the end for intervals and for the error of points left out, which is that of the linear model there.
 //!
 //! Modelled: times, rates and shares of parts. Not modelled: choices (algorithms, thresholds, windows), counts, and what a table says of noise.
