@@ -68,7 +68,7 @@ golden: checked
 examples: checked
 	tests/examples.sh $(CHECKED)
 
-# The Python package around its module, built as the tests are.
+# The Python package around the module that is built with the unit tests.
 VENV = target/python
 $(VENV)/done: python/requirements-test.txt
 	@python3 -m venv $(VENV)
@@ -76,8 +76,7 @@ $(VENV)/done: python/requirements-test.txt
 	@touch $@
 
 python: checked $(VENV)/done
-	$(CARGO) build --quiet --package fabriscope-python
-	@cp target/debug/lib_fabriscope.so python/fabriscope/_fabriscope.abi3.so
+	@cp target/debug/deps/lib_fabriscope.so python/fabriscope/_fabriscope.abi3.so
 	PYTHONPATH=python $(VENV)/bin/python -m pytest
 
 # The stubs of the compiled module, from the module itself.
