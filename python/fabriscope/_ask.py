@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fabriscope import _fabriscope
-from fabriscope._cluster import Catalog, Cluster, command, resolved
+from fabriscope._cluster import Catalog, Cluster, command, folder_words, resolved
 from fabriscope._progress import Progress, heard
 from fabriscope._results import Outcome
 
@@ -98,11 +98,8 @@ def bench(
         "seed": seed,
     }
     devices = _devices(bind, intra_node, gpu_aware, gpudirect)
-    hears, close = heard(progress, tool)
-    try:
+    with heard(progress, tool) as hears:
         return Outcome(_fabriscope.bench(tool, cluster._inner, words_of(options), job, devices, hears))
-    finally:
-        close()
 
 
 def run(
@@ -176,11 +173,8 @@ def explain(
     cluster = resolved(on, catalog)
     job = {"size": size, "nodes": nodes, "ranks_per_node": ranks_per_node, "seed": seed}
     devices = _devices(bind, intra_node, gpu_aware, gpudirect)
-    hears, close = heard(progress, "changing one thing at a time")
-    try:
+    with heard(progress, "changing one thing at a time") as hears:
         return Outcome(_fabriscope.explain(tool, cluster._inner, words_of(options), job, devices, changes, hears))
-    finally:
-        close()
 
 
 def validate(
@@ -223,11 +217,8 @@ def validate(
         "seed": seed,
     }
     inner = None if catalog is None else catalog._inner
-    hears, close = heard(progress, "validating")
-    try:
+    with heard(progress, "validating") as hears:
         return Outcome(_fabriscope.validate(list(tables), given, inner, hears))
-    finally:
-        close()
 
 
 def diagnose(
@@ -258,7 +249,7 @@ def diagnose(
         Its ``good`` is whether all is normal.
     """
     pair = ["--before", os.fspath(before), "--after", os.fspath(measured)] if before else [os.fspath(measured)]
-    return Outcome(command("diagnose", *pair, *_options(on=on, settings=settings, seed=seed), *_folder(catalog)))
+    return Outcome(command("diagnose", *pair, *_options(on=on, settings=settings, seed=seed), *folder_words(catalog)))
 
 
 def calibrate(
@@ -277,12 +268,12 @@ def calibrate(
         which :class:`Cluster` takes.
     """
     files = [os.fspath(file) for file in measured]
-    return Outcome(command("calibrate", *files, *_options(on=on, settings=settings, seed=seed), *_folder(catalog)))
+    return Outcome(command("calibrate", *files, *_options(on=on, settings=settings, seed=seed), *folder_words(catalog)))
 
 
 def expect(cluster: str | os.PathLike[str], *, seed: int | None = None, catalog: Catalog | None = None) -> Outcome:
     """The acceptance table of a cluster: what the usual tools should show, bounds, intervals, and what passes."""
-    return Outcome(command("expect", os.fspath(cluster), *_options(seed=seed), *_folder(catalog)))
+    return Outcome(command("expect", os.fspath(cluster), *_options(seed=seed), *folder_words(catalog)))
 
 
 def report(
@@ -293,7 +284,7 @@ def report(
 ) -> Path:
     """Write one page about a cluster, several side by side, or an experiment file; gives its path."""
     words = [os.fspath(subject) for subject in subjects]
-    command("report", *words, *_options(prices=prices, output=output), *_folder(catalog))
+    command("report", *words, *_options(prices=prices, output=output), *folder_words(catalog))
     return Path(output)
 
 
@@ -304,12 +295,12 @@ def tools() -> Outcome:
 
 def clusters(*, catalog: Catalog | None = None) -> Outcome:
     """The clusters of the catalogue."""
-    return Outcome(command("clusters", *_folder(catalog)))
+    return Outcome(command("clusters", *folder_words(catalog)))
 
 
 def parts(*names: str, catalog: Catalog | None = None) -> Outcome:
     """The parts of the catalogue; of named ones each number with its value, basis and source."""
-    return Outcome(command("parts", *names, *_folder(catalog)))
+    return Outcome(command("parts", *names, *folder_words(catalog)))
 
 
 def topo(cluster: str, *options: str, catalog: Catalog | None = None) -> Outcome:
@@ -322,7 +313,7 @@ def topo(cluster: str, *options: str, catalog: Catalog | None = None) -> Outcome
     options
         As of ``fabriscope topo``: ``"--pattern", "adversarial"``, ``"--routing", "minimal"``.
     """
-    return Outcome(command("topo", cluster, *words_of(options), *_folder(catalog)))
+    return Outcome(command("topo", cluster, *words_of(options), *folder_words(catalog)))
 
 
 def words_of(options: tuple[str | int, ...]) -> list[str]:
@@ -339,7 +330,3 @@ def _devices(bind: str | None, intra_node: str | None, gpu_aware: bool | None, g
 
 def _options(**given: str | os.PathLike[str] | int | None) -> list[str]:
     return [word for name, value in given.items() if value is not None for word in (f"--{name}", str(value))]
-
-
-def _folder(catalog: Catalog | None) -> list[str]:
-    return [] if catalog is None or catalog.folder is None else ["--catalog", str(catalog.folder)]

@@ -140,7 +140,7 @@ class Cluster:
         """
         path = Path(file).resolve()
         options = [*(["--node", node] if node else []), *(["--hosts", hosts] if hosts else [])]
-        common = [] if catalog is None or catalog.folder is None else ["--catalog", str(catalog.folder)]
+        common = folder_words(catalog)
         is_node = "host" in json.loads(command("import", str(path), *common).json())
         with tempfile.TemporaryDirectory() as folder:
             if not is_node:
@@ -195,6 +195,11 @@ def _with_adapter(catalog: Catalog, node: str) -> str:
 def command(*words: str) -> _fabriscope.Outcome:
     """What a command line finds, as the binding has it."""
     return _fabriscope.command(["fabriscope", *words])
+
+
+def folder_words(catalog: Catalog | None) -> list[str]:
+    """The option of a command line that names the folder of a catalogue."""
+    return [] if catalog is None or catalog.folder is None else ["--catalog", str(catalog.folder)]
 
 
 def resolved(on: Cluster | str | os.PathLike[str] | Mapping[str, Any], catalog: Catalog | None) -> Cluster:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 #: How a caller hears of progress: True for a line on a terminal, None for that where standard error is one, False for nothing.
 Progress = Callable[[int, int], None] | bool | None
@@ -35,14 +36,19 @@ class Line:
             self._shown = False
 
 
-def heard(progress: Progress, what: str) -> tuple[Callable[[int, int], None] | None, Callable[[], None]]:
-    """Who hears of progress, and what to call at the end."""
-    if progress is False or (progress is None and not sys.stderr.isatty()):
-        return None, lambda: None
+@contextmanager
+def heard(progress: Progress, what: str) -> Iterator[Callable[[int, int], None] | None]:
+    """Who hears of progress while a call goes on."""
     if callable(progress):
-        return progress, lambda: None
-    line = Line(what)
-    return line, line.close
+        yield progress
+    elif progress or (progress is None and sys.stderr.isatty()):
+        line = Line(what)
+        try:
+            yield line
+        finally:
+            line.close()
+    else:
+        yield None
 
 
 def spoken(seconds: float) -> str:

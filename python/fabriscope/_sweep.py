@@ -66,13 +66,10 @@ def sweep(
         "cache": None if cache is None else Path(cache),
     }
     inner = None if catalog is None else catalog._inner
-    hears, close = heard(progress, "points")
-    try:
+    with heard(progress, "points") as hears:
         if executor is None:
             return Outcome(_fabriscope.sweep(places, jobs, inner, hears))
         return _over(_fabriscope.Study(places, inner), Path(study).resolve(), catalog, _as_executor(executor), hears)
-    finally:
-        close()
 
 
 def _as_executor(given: Any) -> Executor:

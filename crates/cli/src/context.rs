@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use fabriscope_catalog::{Catalog, ResolvedCluster};
 
@@ -11,7 +12,7 @@ use crate::error::Failure;
 /// The global options, resolved.
 pub struct Context {
     folder: Option<PathBuf>,
-    catalog: OnceCell<Catalog>,
+    catalog: OnceCell<Arc<Catalog>>,
     /// Seed of everything random in a run, where one is given.
     pub seed: Option<u64>,
 }
@@ -36,8 +37,8 @@ impl Context {
             return Ok(catalog);
         }
         let read = match &self.folder {
-            Some(folder) => Catalog::load(folder),
-            None => Catalog::embedded(),
+            Some(folder) => Catalog::load(folder).map(Arc::new),
+            None => fabriscope::embedded().map(Arc::clone),
         };
         let catalog = read.map_err(Failure::of)?;
         Ok(self.catalog.get_or_init(|| catalog))

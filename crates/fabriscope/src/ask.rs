@@ -1,7 +1,7 @@
 //! The four questions, with their options.
 
 use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use fabriscope_catalog::{Catalog, CatalogError};
 use fabriscope_explain::{Changes, ExplainRequest};
@@ -16,16 +16,19 @@ use crate::error::Error;
 use crate::on_cluster::OnCluster;
 
 /// The catalogue that comes with the library, read once.
-fn embedded() -> Result<&'static Catalog, Error> {
-    static CATALOG: OnceLock<Result<Catalog, CatalogError>> = OnceLock::new();
-    CATALOG.get_or_init(Catalog::embedded).as_ref().map_err(|error| Error::Catalog(error.clone()))
+///
+/// # Errors
+/// A fault in it; its tests rule that out.
+pub fn embedded() -> Result<&'static Arc<Catalog>, CatalogError> {
+    static CATALOG: OnceLock<Result<Arc<Catalog>, CatalogError>> = OnceLock::new();
+    CATALOG.get_or_init(|| Catalog::embedded().map(Arc::new)).as_ref().map_err(Clone::clone)
 }
 
 /// Where clusters and parts come from: a catalogue of the caller's, or the one that comes with the library.
 pub(crate) fn catalog(given: Option<&Catalog>) -> Result<&Catalog, Error> {
     match given {
         Some(catalog) => Ok(catalog),
-        None => embedded(),
+        None => Ok(embedded()?),
     }
 }
 

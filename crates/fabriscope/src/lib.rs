@@ -34,7 +34,7 @@ mod sweep;
 mod validate;
 mod vary;
 
-pub use ask::{Bench, Explain, Run, bench, explain, run};
+pub use ask::{Bench, Explain, Run, bench, embedded, explain, run};
 pub use calibrate::{Calibrate, calibrate};
 pub use diagnose::{Diagnose, diagnose};
 pub use dossier::{Report, report};

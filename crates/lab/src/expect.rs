@@ -7,12 +7,11 @@
 //! Not modelled: how far two machines with the same parts differ; what is between the sizes of the list.
 
 use std::collections::BTreeSet;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fabriscope_catalog::{Catalog, ResolvedCluster};
 use fabriscope_report::question::{Requested, ask};
-use fabriscope_report::{Answer, Kind, Measured, Predict, Quantity, Question, Refusal};
+use fabriscope_report::validate::answer_all;
+use fabriscope_report::{Answer, Kind, Measured, Quantity, Question, Refusal};
 use fabriscope_tools::{Measures, Ranks, Tool};
 
 use crate::error::LabError;
@@ -124,17 +123,17 @@ pub fn expect(
         let tool = Tool::by_name(name).map_err(|error| LabError::refused(error.to_string(), "this is a fault of the list"))?;
         wanted.extend(sizes.iter().map(|size| question(tool, &parts, *size, asked)));
     }
-    let own = Predictor::new(catalog, Some(parts.clone()), asked.seed, false, |_, _| {});
-    let others = Predictor::new(catalog, None, asked.seed, false, |_, _| {});
     let near: Vec<Vec<Near>> = wanted.iter().map(|question| nearest(catalog, &parts, tables, question)).collect();
     let samples: BTreeSet<&Question> = near.iter().flatten().flat_map(|near| near.rows.iter().map(|row| &row.0)).collect();
-    let asked_of: Vec<(&Question, &Predictor<'_>)> =
-        wanted.iter().map(|question| (question, &own)).chain(samples.iter().map(|question| (*question, &others))).collect();
-    let answers = answers(&asked_of, progress);
-    let of =
-        |question: &Question| asked_of.iter().position(|(other, _)| *other == question).and_then(|at| answers[at].as_ref().ok().copied());
+    let all = wanted.len() + samples.len();
+    let own = Predictor::new(catalog, Some(parts.clone()), asked.seed, false, |done, _| progress(done, all));
+    let others = Predictor::new(catalog, None, asked.seed, false, |done, _| progress(wanted.len() + done, all));
+    let answers = answer_all(&wanted.iter().collect::<Vec<_>>(), &own);
+    let sampled = answer_all(&samples.into_iter().collect::<Vec<_>>(), &others);
+    let of = |question: &Question| sampled.get(question).and_then(|answer| answer.as_ref().ok().copied());
     let mut found = Expectations::default();
-    for ((question, near), answer) in wanted.iter().zip(&near).zip(&answers) {
+    for (question, near) in wanted.iter().zip(&near) {
+        let Some(answer) = answers.get(question) else { continue };
         match answer {
             Ok(answer) => found.rows.extend(row(question, &parts, answer, near, &of)),
             Err(Refusal::Skip(reason) | Refusal::Fail(reason)) => {
@@ -235,26 +234,6 @@ fn likeness(catalog: &Catalog, parts: &ResolvedCluster, question: &Question) -> 
     let rate = |parts: &ResolvedCluster| parts.links().host.rate.as_bps().max(1);
     let (low, high) = (rate(parts).min(rate(&other)), rate(parts).max(rate(&other)));
     likeness - i64::from((high / low).ilog2().min(6))
-}
-
-/// The answers, in the order of the questions, of as many threads as the machine has.
-fn answers(asked: &[(&Question, &Predictor<'_>)], progress: &(dyn Fn(usize, usize) + Sync)) -> Vec<Result<Answer, Refusal>> {
-    let (next, done, found) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(vec![Err(Refusal::Skip(String::new())); asked.len()]));
-    let work = || {
-        while let Some((at, (question, predictor))) = Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, asked.get(at)?))) {
-            let answer = predictor.predict(question);
-            found.lock().unwrap_or_else(std::sync::PoisonError::into_inner)[at] = answer;
-            progress(done.fetch_add(1, Ordering::Relaxed) + 1, asked.len());
-        }
-    };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 1..threads {
-            scope.spawn(work);
-        }
-        work();
-    });
-    found.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 fn row(

@@ -13,7 +13,7 @@ use fabriscope_schedule::{After, Builder, OpKind, Schedule};
 use fabriscope_units::{Bytes, Remedy, Span, Time};
 
 use crate::error::LabError;
-use crate::quantiles::Completion;
+use crate::quantiles::{Completion, completion_cells, completion_columns};
 use crate::traffic::refused;
 
 /// A message of a pattern.
@@ -132,21 +132,13 @@ pub fn of(
 
 /// A row for each message, with the columns of the flows of `[workload.flows]`.
 pub(crate) fn rows(messages: &[MessageTime]) -> Grid {
-    let mut grid = Grid::new([
-        Column::number("flow", "flow"),
-        Column::number("from", "from"),
-        Column::number("to", "to"),
-        Column::number("bytes", "bytes").unit("B"),
-        Column::number("arrival (us)", "arrival_ps").unit("ps"),
-        Column::number("FCT (us)", "fct_ps").unit("ps"),
-        Column::number("alone (us)", "alone_ps").unit("ps"),
-        Column::number("slowdown", "slowdown"),
-    ]);
+    let ends = [Column::number("flow", "flow"), Column::number("from", "from"), Column::number("to", "to")];
+    let columns = ends.into_iter().chain([Column::number("bytes", "bytes").unit("B")]).chain(completion_columns());
+    let mut grid = Grid::new(columns);
     for (number, message) in messages.iter().enumerate() {
-        let MessageTime { from, to, bytes, began, took, alone } = *message;
-        let (slow, times) = (Cell::number(message.slowdown(), 4), [Cell::us(began), Cell::us(took), Cell::us(alone)]);
+        let MessageTime { from, to, bytes, began, .. } = *message;
         let head = [Cell::count(number as u64), Cell::count(from), Cell::count(to), Cell::bytes(bytes)];
-        grid.push(head.into_iter().chain(times).chain([slow]));
+        grid.push(head.into_iter().chain(completion_cells(began, message)));
     }
     grid.named("flows")
 }

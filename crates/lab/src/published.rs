@@ -10,9 +10,7 @@ static TABLES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../validation
 
 /// All tables, in the order of their names.
 pub fn tables() -> Result<Vec<Measured>, LabError> {
-    let mut files: Vec<_> = TABLES.files().filter(|f| f.path().extension().is_some_and(|e| e == "csv")).collect();
-    files.sort_by_key(|f| f.path());
-    files.iter().map(|f| measured::read(&format!("validation/{}", f.path().display()), f.contents()).map_err(LabError::from)).collect()
+    tables_with("")
 }
 
 /// The tables in whose files a word stands, in the order of their names: fewer to read than all.

@@ -35,6 +35,21 @@ pub(crate) trait Completion {
     }
 }
 
+/// When a message began, its completion time, its time alone and its slowdown: the last columns of every table of them.
+pub(crate) fn completion_columns() -> [Column; 4] {
+    [
+        Column::number("arrival (us)", "arrival_ps").unit("ps"),
+        Column::number("FCT (us)", "fct_ps").unit("ps"),
+        Column::number("alone (us)", "alone_ps").unit("ps"),
+        Column::number("slowdown", "slowdown"),
+    ]
+}
+
+/// The cells of these.
+pub(crate) fn completion_cells(began: Span, of: &impl Completion) -> [Cell; 4] {
+    [Cell::us(began), Cell::us(of.took()), Cell::us(of.alone()), Cell::number(of.slowdown(), 4)]
+}
+
 /// The columns of a distribution, behind those that name a run.
 pub(crate) fn cdf_columns(key: &[Column]) -> Vec<Column> {
     let mut columns = key.to_vec();

@@ -1,9 +1,9 @@
 //! Clusters and the catalogue they are made of.
 
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use fabriscope_catalog::{CatalogError, Kind, ResolvedCluster};
+use fabriscope_catalog::{Kind, ResolvedCluster};
 use pyo3::prelude::*;
 
 use crate::errors::of_catalog;
@@ -12,11 +12,9 @@ use crate::errors::of_catalog;
 #[pyclass(frozen, module = "fabriscope")]
 pub struct Catalog(Arc<fabriscope_catalog::Catalog>);
 
-/// The catalogue of the package, read once.
-pub fn built_in(py: Python<'_>) -> PyResult<Arc<fabriscope_catalog::Catalog>> {
-    static CATALOG: OnceLock<Result<Arc<fabriscope_catalog::Catalog>, CatalogError>> = OnceLock::new();
-    let read = CATALOG.get_or_init(|| fabriscope_catalog::Catalog::embedded().map(Arc::new));
-    read.clone().map_err(|error| of_catalog(py, &error))
+/// The catalogue of the package.
+fn built_in(py: Python<'_>) -> PyResult<Arc<fabriscope_catalog::Catalog>> {
+    fabriscope::embedded().map(Arc::clone).map_err(|error| of_catalog(py, &error))
 }
 
 /// That of the caller, or of the package.

@@ -67,7 +67,7 @@ impl Study {
         let catalog = crate::cluster::catalog(py, catalog)?;
         let (plan, mut store) = py.detach(|| places.question().catalog(&catalog).open()).map_err(|error| raised(py, &error))?;
         store.finish(&plan).map_err(|error| raised(py, &error.into()))?;
-        let before = (0..plan.len()).filter(|point| store.knows(*point)).count();
+        let before = store.count();
         Ok(Study { plan, store: Mutex::new(store), before })
     }
     fn __len__(&self) -> usize {
@@ -91,8 +91,7 @@ impl Study {
     }
     /// How many points are known.
     fn known(&self) -> usize {
-        let store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
-        (0..self.plan.len()).filter(|point| store.knows(*point)).count()
+        self.store.lock().unwrap_or_else(PoisonError::into_inner).count()
     }
     /// What the study came to.
     fn outcome(&self) -> Outcome {
@@ -123,7 +122,10 @@ fn plan_of(study: &Path, folder: Option<&Path>) -> Result<Arc<Plan>, fabriscope:
     if let Some((_, plan)) = last.as_ref().filter(|(known, _)| *known == name) {
         return Ok(Arc::clone(plan));
     }
-    let catalog = folder.map_or_else(fabriscope_catalog::Catalog::embedded, fabriscope_catalog::Catalog::load)?;
+    let catalog = match folder {
+        Some(folder) => Arc::new(fabriscope_catalog::Catalog::load(folder)?),
+        None => Arc::clone(fabriscope::embedded()?),
+    };
     let read = fabriscope_study::Study::read(study).map_err(fabriscope::Error::from)?;
     let beside = study.parent().unwrap_or(Path::new(""));
     let plan = Plan::bare(&catalog, &read, &study.display().to_string(), beside).map_err(fabriscope::Error::from)?;

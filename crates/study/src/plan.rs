@@ -1,5 +1,6 @@
 //! The points of a study, in order, each with its values and the key of its content.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use fabriscope_catalog::Catalog;
@@ -21,6 +22,8 @@ pub struct Plan {
     machines: Machines,
     points: Vec<Point>,
     keys: Vec<Key>,
+    /// The points of each key, in order.
+    alike: BTreeMap<Key, Vec<usize>>,
     /// The columns of axes that the study names itself.
     axes: Vec<String>,
 }
@@ -49,6 +52,9 @@ impl Plan {
         let mut plan = Plan::bare(catalog, study, file, folder)?;
         let keys: Result<Vec<Key>, StudyError> = plan.points.par_iter().map(|point| plan.key_of(point)).collect();
         plan.keys = keys?;
+        for (point, key) in plan.keys.iter().enumerate() {
+            plan.alike.entry(key.clone()).or_default().push(point);
+        }
         Ok(plan)
     }
 
@@ -69,7 +75,7 @@ impl Plan {
         }
         axes.sort();
         axes.dedup();
-        Ok(Plan { title: study.title.clone(), machines: Machines::new(catalog), points, keys: Vec::new(), axes })
+        Ok(Plan { title: study.title.clone(), machines: Machines::new(catalog), points, keys: Vec::new(), alike: BTreeMap::new(), axes })
     }
 
     /// How many points there are.
@@ -86,6 +92,10 @@ impl Plan {
     #[must_use]
     pub fn keys(&self) -> &[Key] {
         &self.keys
+    }
+    /// The points with the key of a point, itself among them, in order.
+    pub(crate) fn alike(&self, point: usize) -> &[usize] {
+        self.alike.get(&self.keys[point]).map_or(&[], Vec::as_slice)
     }
     /// The key of the whole: that of all points, in order.
     pub(crate) fn whole_key(&self) -> Key {

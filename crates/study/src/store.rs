@@ -23,6 +23,8 @@ pub struct Store {
     written: Vec<bool>,
     /// Of each point: whether its result is there.
     known: Vec<bool>,
+    /// How many of them are.
+    count: usize,
 }
 
 impl Store {
@@ -47,19 +49,18 @@ impl Store {
             }
             whole_file(&mark, format!("{whole}\n").as_bytes())?;
         }
-        let mut found = Store { folder: folder.to_owned(), kept: kept.to_owned(), written: Vec::new(), known: vec![false; plan.len()] };
+        let mut found = Store { folder: folder.to_owned(), kept: kept.to_owned(), written: Vec::new(), known: Vec::new(), count: 0 };
         found.written = (0..plan.len().div_ceil(BLOCK)).map(|part| found.part(part).is_file()).collect();
-        for point in 0..plan.len() {
-            found.known[point] = found.written[point / BLOCK] || found.get(plan, point).is_some();
-        }
+        found.known = (0..plan.len()).map(|point| found.written[point / BLOCK] || found.get(plan, point).is_some()).collect();
+        found.count = found.known.iter().filter(|known| **known).count();
         Ok(found)
     }
 
     /// The points that are not known yet, in order; of several alike the first.
     #[must_use]
     pub fn missing(&self, plan: &Plan) -> Vec<usize> {
-        let mut asked = std::collections::BTreeSet::new();
-        (0..plan.len()).filter(|point| !self.known[*point] && asked.insert(&plan.keys()[*point])).collect()
+        let first = |point: &usize| plan.alike(*point).iter().find(|alike| !self.known[**alike]) == Some(point);
+        (0..plan.len()).filter(first).collect()
     }
 
     /// The folder of the data set.
@@ -95,13 +96,11 @@ impl Store {
     /// # Errors
     /// A file that cannot be written.
     pub fn note(&mut self, plan: &Plan, point: usize) -> Result<(), StudyError> {
-        let key = &plan.keys()[point];
-        let alike: Vec<usize> = (0..plan.len()).filter(|other| plan.keys()[*other] == *key).collect();
+        let alike = plan.alike(point);
         for other in alike {
-            self.known[other] = true;
-            self.complete(plan, other / BLOCK)?;
+            self.count += usize::from(!std::mem::replace(&mut self.known[*other], true));
         }
-        Ok(())
+        alike.iter().try_for_each(|other| self.complete(plan, other / BLOCK))
     }
 
     /// Writes every file whose points are known.
@@ -110,6 +109,12 @@ impl Store {
     /// A file that cannot be written.
     pub fn finish(&mut self, plan: &Plan) -> Result<(), StudyError> {
         (0..self.written.len()).try_for_each(|part| self.complete(plan, part))
+    }
+
+    /// How many points are known.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.count
     }
 
     /// Whether the result of a point is there.
@@ -144,7 +149,7 @@ impl Store {
         for point in points {
             let Some(result) = self.get(plan, point) else {
                 // Somebody took the kept result away meanwhile: it is run again.
-                self.known[point] = false;
+                self.count -= usize::from(std::mem::replace(&mut self.known[point], false));
                 return Ok(());
             };
             push(&mut grid, &plan.cells(point), &result);

@@ -37,9 +37,8 @@ pub fn run(
 ) -> Result<Outcome, StudyError> {
     let missing = store.missing(plan);
     let all = plan.len();
-    let mut known = all - unknown(plan, &missing);
-    let before = known;
-    progress(Progress { done: known, all, before });
+    let before = store.count();
+    progress(Progress { done: before, all, before });
     store.finish(plan)?;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(jobs).build();
     let (told, hears) = channel();
@@ -66,8 +65,7 @@ pub fn run(
             match hears.recv_timeout(LISTENS) {
                 Ok(point) => {
                     store.note(plan, point)?;
-                    known += alike(plan, point);
-                    progress(Progress { done: known, all, before });
+                    progress(Progress { done: store.count(), all, before });
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -77,16 +75,6 @@ pub fn run(
     })?;
     store.finish(plan)?;
     Ok(outcome(plan, store, before))
-}
-
-/// Points that have the key of `point`.
-fn alike(plan: &Plan, point: usize) -> usize {
-    plan.keys().iter().filter(|key| **key == plan.keys()[point]).count()
-}
-
-fn unknown(plan: &Plan, missing: &[usize]) -> usize {
-    let keys: std::collections::BTreeSet<_> = missing.iter().map(|point| &plan.keys()[*point]).collect();
-    plan.keys().iter().filter(|key| keys.contains(key)).count()
 }
 
 /// What a study came to: for each tool on each cluster the points, what could not be run, and why; where the data are.

@@ -19,7 +19,7 @@ use fabriscope_wire::Service;
 use super::schemes::{self, Ran, keep_up, names, takes_any_order};
 use super::{head, pattern_name};
 use crate::error::LabError;
-use crate::quantiles::{Completion, Sorted, cdf_columns, cdf_rows};
+use crate::quantiles::{Completion, Sorted, cdf_columns, cdf_rows, completion_cells, completion_columns};
 use crate::traffic::{open_pattern, options};
 use crate::workload::flows::Flows as Workload;
 use crate::{EngineChoice, ResolvedLab, Scheme};
@@ -369,25 +369,13 @@ fn flow_columns() -> Vec<Column> {
         Column::number("to", "to"),
         Column::number("bytes", "bytes").unit("B"),
         Column::number("incast", "incast"),
-        Column::number("arrival (us)", "arrival_ps").unit("ps"),
-        Column::number("FCT (us)", "fct_ps").unit("ps"),
-        Column::number("alone (us)", "alone_ps").unit("ps"),
-        Column::number("slowdown", "slowdown"),
     ]);
+    columns.extend(completion_columns());
     columns
 }
 
-fn flow_cells(number: usize, done: &Done) -> [Cell; 9] {
+fn flow_cells(number: usize, done: &Done) -> impl Iterator<Item = Cell> {
     let Flow { from, to, bytes, at, incast } = done.flow;
-    [
-        Cell::count(number as u64),
-        Cell::count(from),
-        Cell::count(to),
-        Cell::bytes(bytes),
-        Cell::count(u32::from(incast)),
-        Cell::us(at),
-        Cell::us(done.took),
-        Cell::us(done.alone),
-        Cell::number(done.slowdown(), 4),
-    ]
+    let head = [Cell::count(number as u64), Cell::count(from), Cell::count(to), Cell::bytes(bytes), Cell::count(u32::from(incast))];
+    head.into_iter().chain(completion_cells(at, done))
 }

@@ -158,7 +158,8 @@ fn request(file: &Measured, row: &Row, settings: &[Option<&Settings>], job: JobS
     what
 }
 
-type Answers<'a> = BTreeMap<&'a Question, Result<Answer, Refusal>>;
+/// Answers by their questions.
+pub type Answers<'a> = BTreeMap<&'a Question, Result<Answer, Refusal>>;
 
 /// Adds a row to the result of its table: as a point, or as one that is not compared.
 fn settle(result: &mut TableResult, asked: &RowRequest<'_>, answers: &Answers<'_>, tolerances: &Tolerances) {
@@ -207,7 +208,8 @@ fn settle(result: &mut TableResult, asked: &RowRequest<'_>, answers: &Answers<'_
     }
 }
 
-fn answer_all<'a>(questions: &[&'a Question], predict: &dyn Predict) -> Answers<'a> {
+/// The answers to different questions, on all cores; whichever core is done first, they are the same.
+pub fn answer_all<'a>(questions: &[&'a Question], predict: &dyn Predict) -> Answers<'a> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(questions.len().max(1));
     let (next, done, answers) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(Answers::new()));
     // The large messages run longest: start with them, so that no thread is left alone with one at the end.
