@@ -446,7 +446,7 @@ impl Catalog {
 /// The numbers that a cluster changes.
 fn alterations(cluster: &str, changes: &[Change]) -> Result<Vec<Alteration>, CatalogError> {
     let alteration = |change: &Change| {
-        let kind = Kind::ALL.into_iter().find(|kind| kind.folder() == change.kind && *kind != Kind::Cluster);
+        let kind = Kind::of_folder(&change.kind).filter(|kind| *kind != Kind::Cluster);
         let kind = kind.ok_or_else(|| CatalogError::Impossible {
             cluster: cluster.to_owned(),
             message: format!("`{}` is no folder of parts, in the change of `{}`", change.kind, change.field),

@@ -8,13 +8,13 @@ use fabriscope_catalog::{Rdma, ResolvedCluster, ScaleUp};
 use fabriscope_lab::LabError;
 use fabriscope_lab::launch::{self, Launch, LaunchError};
 use fabriscope_platform::{Binding, Layout};
-use fabriscope_report::figure::{Bar, Bars, Figure, Panel, Unit};
 use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_tools::{Tool, ToolOutput};
 use fabriscope_units::Bytes;
 use rayon::prelude::*;
 
 use crate::request::{Changes, ExplainRequest};
+use crate::savings;
 use crate::twice::{Change, changed, double, double_lanes, double_links, each_size, halve};
 
 /// Explains a collective operation of `tool`.
@@ -238,22 +238,11 @@ impl ExplainedSize {
     }
 }
 
-/// What making each thing twice as fast saves, and what other algorithms do: a panel for each size.
-fn figure(title: String, told: &[ExplainedSize]) -> Figure {
-    let bar = |(name, saved): (String, f64), first: bool| Bar { name, value: saved, loud: first && saved >= 1.0, ..Bar::default() };
-    let panel = |explained: &ExplainedSize| {
-        let rows = {
-            let faster = explained.faster.iter().map(|(what, tried)| (format!("{what} twice as fast"), tried.saved(&explained.taken)));
-            let others = explained.others.iter().map(|tried| (format!("{} instead", tried.way()), tried.saved(&explained.taken)));
-            let mut rows: Vec<(String, f64)> = faster.chain(others).filter(|(_, saved)| *saved > -100.0).collect();
-            rows.sort_by(|a, b| b.1.total_cmp(&a.1));
-            rows
-        };
-        let rows = rows.into_iter().enumerate().map(|(place, row)| bar(row, place == 0)).collect();
-        let label = format!("what one change saves of the time of {}", Bytes(explained.size));
-        Panel::Bars(Bars { label, unit: Unit::Percent, mark: None, limit: None, rows })
-    };
-    Figure::new(title, told.iter().map(panel))
+/// What making each thing twice as fast saves, and what other algorithms do.
+fn saved(explained: &ExplainedSize) -> (Bytes, Vec<(String, f64)>) {
+    let faster = explained.faster.iter().map(|(what, tried)| (format!("{what} twice as fast"), tried.saved(&explained.taken)));
+    let others = explained.others.iter().map(|tried| (format!("{} instead", tried.way()), tried.saved(&explained.taken)));
+    (Bytes(explained.size), faster.chain(others).collect())
 }
 
 fn text(args: &ExplainRequest, parts: &ResolvedCluster, layout: Layout, told: &[ExplainedSize]) -> Outcome {
@@ -290,7 +279,7 @@ fn text(args: &ExplainRequest, parts: &ResolvedCluster, layout: Layout, told: &[
             outcome.text("\n").table(grid.named(&format!("others_{}", size.size)));
         }
     }
-    outcome.draw(figure(format!("{} on {}", args.tool, parts.name), told));
+    outcome.draw(savings::figure(format!("{} on {}", args.tool, parts.name), told.iter().map(saved)));
     outcome
 }
 

@@ -13,6 +13,7 @@ mod message;
 pub mod occupancy;
 mod operation;
 mod request;
+mod savings;
 mod twice;
 pub mod what_if;
 

@@ -9,13 +9,13 @@ use fabriscope_collectives::Algorithm;
 use fabriscope_lab::LabError;
 use fabriscope_lab::launch::{self, Launch};
 use fabriscope_platform::{Binding, Layout};
-use fabriscope_report::figure::{Bar, Bars, Figure, Panel, Unit};
 use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_tools::{Operation, Point, SizeOption, Tool, ToolOutput};
 use fabriscope_units::Bytes;
 use rayon::prelude::*;
 
 use crate::request::{Changes, ExplainRequest};
+use crate::savings;
 use crate::twice::{Change, changed, double, double_lanes, double_links, each_size, halve};
 
 /// Explains a whole operation of `tool`.
@@ -330,22 +330,11 @@ impl Explained {
     }
 }
 
-/// What making each thing twice as fast saves, and what other algorithms do: a panel for each size.
-fn figure(title: String, told: &[Explained]) -> Figure {
-    let bar = |(name, saved): (String, f64), first: bool| Bar { name, value: saved, loud: first && saved >= 1.0, ..Bar::default() };
-    let panel = |explained: &Explained| {
-        let rows = {
-            let faster = explained.faster.iter().map(|row| (format!("{} twice as fast", row.what), row.tried.saved(&explained.taken)));
-            let others = explained.others.iter().take(6).map(|row| (format!("{} instead", row.what), row.tried.saved(&explained.taken)));
-            let mut rows: Vec<(String, f64)> = faster.chain(others).filter(|(_, saved)| *saved > -100.0).collect();
-            rows.sort_by(|a, b| b.1.total_cmp(&a.1));
-            rows
-        };
-        let rows = rows.into_iter().enumerate().map(|(place, row)| bar(row, place == 0)).collect();
-        let label = format!("what one change saves of the time of {}", explained.taken.point.size);
-        Panel::Bars(Bars { label, unit: Unit::Percent, mark: None, limit: None, rows })
-    };
-    Figure::new(title, told.iter().map(panel))
+/// What making each thing twice as fast saves, and what other algorithms do.
+fn saved(explained: &Explained) -> (Bytes, Vec<(String, f64)>) {
+    let faster = explained.faster.iter().map(|row| (format!("{} twice as fast", row.what), row.tried.saved(&explained.taken)));
+    let others = explained.others.iter().take(6).map(|row| (format!("{} instead", row.what), row.tried.saved(&explained.taken)));
+    (explained.taken.point.size, faster.chain(others).collect())
 }
 
 fn text(args: &ExplainRequest, parts: &ResolvedCluster, layout: Option<Layout>, told: &[Explained]) -> Outcome {
@@ -372,6 +361,6 @@ fn text(args: &ExplainRequest, parts: &ResolvedCluster, layout: Option<Layout>, 
         outcome.text("\n");
         explained.grids(&mut outcome, number);
     }
-    outcome.draw(figure(format!("{} on {}", args.tool, parts.name), told));
+    outcome.draw(savings::figure(format!("{} on {}", args.tool, parts.name), told.iter().map(saved)));
     outcome
 }

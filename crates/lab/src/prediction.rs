@@ -317,57 +317,41 @@ fn in_sweep(question: &Question) -> bool {
 /// The largest copy of gdrcopy_copylat's own sweep, in bytes.
 const LARGEST_COPY: u64 = 16 << 20;
 
-/// The options by which a tool runs one size.
+/// The options by which the tool of that name, which names sizes so, runs one size.
 ///
 /// # Errors
 /// A tool without sizes, or one that runs powers of two only.
-pub fn size_options(tool: Tool, size: Bytes) -> Result<Vec<String>, String> {
-    let words = |words: [String; 2]| Ok(words.to_vec());
-    match tool.traits().sizes {
-        SizeOption::One => words(["-s".to_owned(), size.0.to_string()]),
-        SizeOption::Range => words(["-m".to_owned(), format!("{size}:{size}", size = size.0)]),
-        SizeOption::BeginEnd => Ok(["-b", "-e"].iter().flat_map(|option| [(*option).to_owned(), size.0.to_string()]).collect()),
-        SizeOption::Powers if size.0.is_power_of_two() => {
-            words(["-msglog".to_owned(), format!("{log}:{log}", log = size.0.trailing_zeros())])
-        }
-        SizeOption::Powers => Err(format!("{} runs powers of two, not {size}: write one", tool.name())),
-        SizeOption::Fixed => Err(format!("{} has no sizes: leave them out", tool.name())),
-    }
+pub fn size_options(tool: &str, sizes: SizeOption, size: Bytes) -> Result<Vec<String>, String> {
+    let size = size.0;
+    let words: &[String] = match sizes {
+        SizeOption::One => &["-s".to_owned(), size.to_string()],
+        SizeOption::Range => &["-m".to_owned(), format!("{size}:{size}")],
+        SizeOption::BeginEnd => &["-b".to_owned(), size.to_string(), "-e".to_owned(), size.to_string()],
+        SizeOption::Powers if size.is_power_of_two() => &["-msglog".to_owned(), format!("{log}:{log}", log = size.trailing_zeros())],
+        SizeOption::Powers => return Err(format!("{tool} runs powers of two, not {size} bytes")),
+        SizeOption::Fixed => return Err(format!("{tool} has no sizes: leave them out")),
+    };
+    Ok(words.to_vec())
 }
 
 /// The options of the question, its size, and no more iterations than tell something new.
 fn options(question: &Question, traits: &Traits) -> Result<Vec<String>, Refusal> {
     let mut options = question.options.clone();
-    let mut add = |name: &str, value: String| options.extend([name.to_owned(), value]);
-    match (traits.sizes, question.message_bytes) {
-        (SizeOption::Powers, size) => {
-            let size = size.unwrap_or(0);
-            if !size.is_power_of_two() {
-                return Err(Refusal::Skip(format!("{} runs powers of two, not {size} bytes", question.tool)));
-            }
-            let log = size.trailing_zeros();
-            add("-msglog", format!("{log}:{log}"));
-        }
-        (SizeOption::BeginEnd, Some(size)) => {
-            add("-b", size.to_string());
-            add("-e", size.to_string());
-        }
-        (SizeOption::One, Some(size)) => {
-            add("-s", size.to_string());
-            if size > LONG_PERFTEST {
-                add("-n", "256".to_owned());
-            }
-        }
-        (SizeOption::Range, Some(size)) => {
-            add("-m", format!("{size}:{size}"));
+    // Powers of two are asked for always; the other tools have sizes of their own where none is.
+    let size = question.message_bytes.or((traits.sizes == SizeOption::Powers).then_some(0));
+    match size {
+        Some(size) if traits.sizes != SizeOption::Fixed => {
+            options.extend(size_options(question.tool, traits.sizes, Bytes(size)).map_err(Refusal::Skip)?);
             let windows = traits.suite == Suite::Omb && traits.operation == Operation::Message && traits.measures != Measures::Latency;
-            if windows && size > LONG_OMB {
-                add("-i", "1".to_owned());
-                add("-x", "1".to_owned());
-            }
+            let fewer: &[&str] = match traits.sizes {
+                SizeOption::One if size > LONG_PERFTEST => &["-n", "256"],
+                SizeOption::Range if windows && size > LONG_OMB => &["-i", "1", "-x", "1"],
+                _ => &[],
+            };
+            options.extend(fewer.iter().map(|word| (*word).to_owned()));
         }
-        (_, None) if traits.suite == Suite::Perftest => options.push("-a".to_owned()),
-        (SizeOption::One | SizeOption::BeginEnd | SizeOption::Range | SizeOption::Fixed, _) => {}
+        None if traits.suite == Suite::Perftest => options.push("-a".to_owned()),
+        _ => {}
     }
     if traits.ranks == Ranks::Pairs {
         options.extend(["--pairs".to_owned(), (question.ranks / 2).to_string()]);

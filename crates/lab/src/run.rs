@@ -205,20 +205,7 @@ fn benchmark(lab: &ResolvedLab, bench: &Bench, seed: u64, settings: &RunSettings
     let (printed, run) = launch.run_on(&cluster)?;
     let wall_s = started.elapsed().as_secs_f64();
     let kernels = recorders.as_mut().map_or(Ok(Vec::new()), Recorders::finish)?;
-    Ok(SingleRun {
-        run,
-        cluster,
-        tool: Some(printed),
-        busiest: None,
-        notes: Vec::new(),
-        messages: None,
-        deviation: None,
-        taps,
-        kernels,
-        wall_s,
-        seed,
-        figures: Vec::new(),
-    })
+    Ok(SingleRun { tool: Some(printed), kernels, ..SingleRun::of(run, cluster, taps, (wall_s, seed)) })
 }
 
 fn wiring(error: TopologyError) -> LabError {
@@ -283,20 +270,7 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, settings: &RunSett
         let (run, wall_s) = measured(prepared.job)?;
         notes.extend(findings(&run));
         let figures = if settings.drawn { picture::links(lab, &cluster, &run, None) } else { Vec::new() };
-        return Ok(SingleRun {
-            run,
-            cluster,
-            tool: None,
-            busiest: None,
-            notes,
-            messages: None,
-            deviation: None,
-            taps,
-            kernels: Vec::new(),
-            wall_s,
-            seed,
-            figures,
-        });
+        return Ok(SingleRun { notes, figures, ..SingleRun::of(run, cluster, taps, (wall_s, seed)) });
     }
     let found = match workload {
         Workload::Capture(capture) => Some(captured(capture, &cluster)?),
@@ -325,7 +299,8 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, settings: &RunSett
     let (run, wall_s) = measured(Job::schedule(schedule, connections))?;
     let counted = match again.and_then(|again| Some((again, picture::interval(&run)?))).filter(|_| lab.lab.engine == EngineChoice::Packet) {
         Some(((schedule, connections), every)) => {
-            let options = RunOptions { counting: Counting::Every(every), taps: Vec::new(), ..options.clone() };
+            // A timeline and a capture are of the run itself.
+            let options = RunOptions { counting: Counting::Every(every), taps: Vec::new(), timeline: None, ..options.clone() };
             engine.run(&cluster, Job::schedule(schedule, connections), &options, seed).map_err(refused)?.counters
         }
         None => None,
@@ -337,11 +312,17 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, settings: &RunSett
         None => None,
     };
     let busiest = traffic.received.map(|messages| Bytes(traffic.bytes.as_u64().saturating_mul(messages)));
-    let kernels = Vec::new();
-    Ok(SingleRun { run, cluster, tool: None, busiest, notes: traffic.notes, messages, deviation, taps, kernels, wall_s, seed, figures })
+    let notes = traffic.notes;
+    Ok(SingleRun { busiest, notes, messages, deviation, figures, ..SingleRun::of(run, cluster, taps, (wall_s, seed)) })
 }
 
 impl SingleRun {
+    /// A run of which nothing more is known.
+    fn of(run: Run, cluster: Cluster, taps: Option<Taps>, (wall_s, seed): (f64, u64)) -> SingleRun {
+        let (notes, kernels, figures) = (Vec::new(), Vec::new(), Vec::new());
+        SingleRun { run, cluster, tool: None, taps, kernels, wall_s, seed, busiest: None, notes, messages: None, deviation: None, figures }
+    }
+
     /// The outcome: the settings, what a tool printed or how long a pattern took, and what broke.
     #[must_use]
     pub fn outcome(&self, lab: &ResolvedLab) -> Outcome {

@@ -60,7 +60,7 @@ impl Catalog {
 }
 
 fn kind_of(word: &str) -> PyResult<Kind> {
-    Kind::ALL.into_iter().find(|kind| kind.folder() == word).ok_or_else(|| {
+    Kind::of_folder(word).ok_or_else(|| {
         let known: Vec<&str> = Kind::ALL.into_iter().map(Kind::folder).collect();
         pyo3::exceptions::PyValueError::new_err(format!("there is no kind of part `{word}`; use one of {}", known.join(", ")))
     })

@@ -128,7 +128,7 @@ impl BenchPoint {
         let request = BenchRequest::named(&self.tool).map_err(|error| told(&error))?;
         let mut options: Vec<String> = self.options.split_whitespace().map(str::to_owned).collect();
         if let Some(size) = self.size {
-            options.extend(size_options(request.tool, size)?);
+            options.extend(size_options(request.tool.name(), request.tool.traits().sizes, size)?);
         }
         let request = BenchRequest {
             options,

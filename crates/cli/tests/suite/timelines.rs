@@ -87,6 +87,17 @@ fn stages_of_messages_that_lost_packets() {
     assert!(messages.iter().all(|(latency, stages)| latency == stages), "{messages:?}");
 }
 
+/// Pictures of links over time take a second run, of which the timeline hears nothing.
+#[test]
+fn a_picture_beside_it_leaves_a_timeline_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let lab = format!("{}/../../labs/incast-8.toml", env!("CARGO_MANIFEST_DIR"));
+    let _ = run(&["run", &lab, "--trace", text(&at("alone.pftrace"))], true);
+    let _ = run(&["run", &lab, "--trace", text(&at("beside.pftrace")), "-o", text(&at("links.svg"))], true);
+    assert!(std::fs::read(at("alone.pftrace")).unwrap() == std::fs::read(at("beside.pftrace")).unwrap());
+}
+
 /// Kernels of two nodes: Kineto's events and the records of NCCL Inspector tell of the same kernels.
 #[test]
 fn kernels_of_an_nccl_program() {
