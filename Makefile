@@ -28,7 +28,7 @@ demo:
 	@$(MAKE) --no-print-directory build
 	@$(FABRISCOPE) demo
 
-test: format-check lint unit docs validate golden examples python model-changes fuzz
+test: format-check lint unit docs validate golden examples python page model-changes fuzz
 	@echo "all checks passed"
 
 # Files of algorithms are named in tables (`family!`, `algorithms!`), where `cargo fmt` does not see them; rustfmt is given all.
@@ -94,9 +94,8 @@ bless: build
 	tests/golden/run.sh bless target/release/fabriscope
 	UPDATE_GOLDEN=1 $(CARGO) test --quiet --package fabriscope-cli --test suite documents::
 
-# Needs Chromium and npm (apt-get install chromium nodejs npm), which `make test` does not.
-page:
-	@$(CARGO) build --quiet --package fabriscope-cli
+# Reports and pages in Chromium (apt-get install chromium nodejs npm).
+page: checked
 	tests/page/run.sh $(CHECKED)
 
 model-changes:

@@ -4,8 +4,8 @@
 #   tests/examples.sh PROGRAM [LIST]
 #
 # Times of all go to LIST. EXAMPLES_LONG=1 adds those that run all tables and all sizes of something, which the goldens hold as well; one that
-# takes half an hour is never run. Examples on files of the reader's own (mine.topo, my-parts/) and through other programs are left out; what
-# examples write goes into scratch folders. Examples run side by side on all cores.
+# takes half an hour is never run. Examples on files of the reader's own (mine.topo, my-parts/) and through other programs are left out,
+# and the server, which ends only when it is told to; what examples write goes into scratch folders. Examples run side by side on all cores.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 program=$(realpath "$1")
@@ -28,7 +28,7 @@ examples() {
 of_all_readers() {
     local long=()
     [[ -n ${EXAMPLES_LONG:-} ]] || long=(-e 'report ri2' -e 'validate$' -e 'validate --json' -e 'validate --summary' -e 'fabriscope sensitivity' -e 'explain all_reduce_perf .*--nodes 2$')
-    grep -v -e 'mine\.' -e 'my-' -e 'ours\.' -e gpu01 -e '|' -e '~/' -e --long "${long[@]}"
+    grep -v -e 'fabriscope serve' -e 'mine\.' -e 'my-' -e 'ours\.' -e gpu01 -e '|' -e '~/' -e --long "${long[@]}"
 }
 
 one() {

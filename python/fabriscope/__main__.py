@@ -12,7 +12,7 @@ def main() -> int:
     """Run the command line of this process; gives its exit status."""
     # The program answers Ctrl-C itself, and a closed pipe ends it with a message of its own.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    return _fabriscope.main(["fabriscope", *sys.argv[1:]])
+    return _fabriscope.main([sys.executable, "-m", "fabriscope"], ["fabriscope", *sys.argv[1:]])
 
 
 if __name__ == "__main__":

@@ -178,9 +178,9 @@ def explain(tool: str, cluster: Cluster, options: SupportsGetItem[int, str], job
     Where the time of one message goes.
     """
 
-def main(words: SupportsGetItem[int, str]) -> int:
+def main(program: SupportsGetItem[int, str], words: SupportsGetItem[int, str]) -> int:
     """
-    Runs the command line of the program; gives its exit status.
+    Runs the command line of the program, which these words start again; gives its exit status.
     """
 
 def rounds(cluster: Cluster, asked: Incomplete, rounds: Any) -> Outcome:

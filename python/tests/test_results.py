@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+import urllib.request
 
 import fabriscope as fs
 import pytest
@@ -106,3 +108,18 @@ def test_an_interrupt_ends_a_long_call():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout == "interrupted\n", done.stderr
+
+
+def test_the_console_script_serves_the_page_with_processes_of_its_own():
+    server = subprocess.Popen(
+        [sys.executable, "-m", "fabriscope", "serve", "--address", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        address = server.stdout.readline().strip()
+        question = f"{address}answer?cluster=ri2&tool=ib_write_lat&options=-s+64+-n+50"
+        with urllib.request.urlopen(question, timeout=60) as reply:
+            answer = json.load(reply)["answer"]
+    finally:
+        server.send_signal(signal.SIGINT)
+        assert server.wait(timeout=10) == 0
+    assert answer["text"] == fs.bench("ib_write_lat", "-s", "64", "-n", "50", on="ri2").text

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes a report, a comparison and the page of a benchmark, and checks them in Debian's Chromium (apt-get install chromium nodejs npm).
+# Makes a report, a comparison and the page of a benchmark, and checks them in Debian's Chromium (apt-get install chromium nodejs npm);
+# drives the page of `fabriscope serve` there.
 #
 #   tests/page/run.sh PROGRAM
 #
@@ -8,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 program=$(realpath "$1")
 mkdir -p target/page
-cp tests/page/package.json tests/page/check.mjs target/page/
+cp tests/page/package.json tests/page/*.mjs target/page/
 cd target/page
 [[ -d node_modules ]] || npm install --no-audit --no-fund --silent
 "$program" report ri2:8 -o report.html
@@ -16,3 +17,4 @@ cd target/page
 "$program" bench -o bench.html osu_bw --on ri2
 "$program" explain osu_latency --on ri2 -s 8 -o explain.html
 node check.mjs report.html compared.html bench.html explain.html
+node serve.mjs "$program"

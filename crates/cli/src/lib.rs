@@ -31,6 +31,11 @@ use crate::output::Output;
 
 /// Runs a command line, the name of the program first; gives the exit status.
 pub fn main(words: impl IntoIterator<Item = OsString>) -> u8 {
+    main_as(Vec::new(), words)
+}
+
+/// The same for a program that is started by these words: an interpreter and what it runs. A server starts itself so again.
+pub fn main_as(program: Vec<OsString>, words: impl IntoIterator<Item = OsString>) -> u8 {
     let arguments = match parsed(words) {
         Ok(arguments) => arguments,
         Err(refused) => {
@@ -41,7 +46,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> u8 {
     };
     arguments.color.apply();
     let mut output = Output::stdout();
-    let done = command::run(&arguments, &mut output).and_then(|verdict| output.finish().map(|()| verdict));
+    let done = command::run(&arguments, program, &mut output).and_then(|verdict| output.finish().map(|()| verdict));
     match done {
         Ok(verdict) => error::exit_status(verdict),
         Err(failure) => {
@@ -64,7 +69,7 @@ pub fn outcome(words: impl IntoIterator<Item = OsString>) -> Result<Outcome, Rep
         Failure::told(first.trim_start_matches("error: "), help).into_report()
     })?;
     let mut output = Output::kept();
-    command::run(&arguments, &mut output).and_then(|_| output.finish()).map_err(Failure::into_report)?;
+    command::run(&arguments, Vec::new(), &mut output).and_then(|_| output.finish()).map_err(Failure::into_report)?;
     Ok(output.into_outcome())
 }
 

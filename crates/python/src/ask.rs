@@ -12,10 +12,10 @@ use crate::errors::{exception, raised};
 use crate::outcome::Outcome;
 use crate::waiting::answer;
 
-/// Runs the command line of the program; gives its exit status.
+/// Runs the command line of the program, which these words start again; gives its exit status.
 #[pyfunction]
-pub fn main(py: Python<'_>, words: Vec<OsString>) -> u8 {
-    py.detach(|| fabriscope_cli::main(words))
+pub fn main(py: Python<'_>, program: Vec<OsString>, words: Vec<OsString>) -> u8 {
+    py.detach(|| fabriscope_cli::main_as(program, words))
 }
 
 /// What a command line of the program finds, without printing it.

@@ -16,11 +16,14 @@ mod route;
 mod run;
 mod schema;
 mod sensitivity;
+mod serve;
 mod show;
 mod sweep;
 mod topo;
 mod transports;
 mod validate;
+
+use std::ffi::OsString;
 
 use clap::Subcommand;
 
@@ -52,6 +55,8 @@ pub enum Command {
     Sweep(sweep::Args),
     /// Write a page about a cluster, several side by side, or an experiment
     Report(report::Args),
+    /// Serve a page on this machine: choose clusters, tools and parts in a browser
+    Serve(serve::Args),
     /// Read a fabric or a node that another tool described, and say what looks wrong in it
     Import(import::Args),
     /// Write a fabric or a node for another tool
@@ -76,9 +81,9 @@ pub enum Command {
     Completions(completions::Args),
 }
 
-/// Runs the command of `arguments`.
-pub fn run(arguments: &Arguments, output: &mut Output) -> Result<Verdict, Failure> {
-    let context = Context::new(arguments);
+/// Runs the command of `arguments`, of a program that is started by those words; of this one if there are none.
+pub fn run(arguments: &Arguments, program: Vec<OsString>, output: &mut Output) -> Result<Verdict, Failure> {
+    let context = Context::new(arguments, program);
     match &arguments.command {
         Command::Demo(args) => demo::run(args, &context, output),
         Command::Bench(args) => bench::run(args, &context, output),
@@ -90,6 +95,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<Verdict, Failur
         Command::Run(args) => run::run(args, &context, output),
         Command::Sweep(args) => sweep::run(args, &context, output),
         Command::Report(args) => report::run(args, &context, output),
+        Command::Serve(args) => serve::run(args, &context, output),
         Command::Import(args) => import::run(args, &context, output),
         Command::Export(args) => export::run(args, &context, output),
         Command::Route(args) => route::run(args, &context, output),

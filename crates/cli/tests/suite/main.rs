@@ -29,6 +29,7 @@ mod qos;
 mod remedies;
 mod route;
 mod same_bytes;
+mod serve;
 mod slots;
 mod strangers;
 mod test_programs;

@@ -6,7 +6,7 @@ mod style;
 use super::{RenderError, Renderer};
 use crate::outcome::{Block, Outcome};
 
-pub use page::{Page, Part};
+pub use page::{Page, Part, fragment, style};
 
 /// A page that opens without a network.
 #[derive(Debug, Clone, Copy)]

@@ -102,7 +102,7 @@ impl fmt::Display for Page {
             out,
             "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">"
         )?;
-        writeln!(out, "<title>{title}</title>\n<style>\n{STYLE}{}\n</style>\n</head>\n<body>", draw::style(draw::Ground::AsPreferred))?;
+        writeln!(out, "<title>{title}</title>\n<style>\n{}\n</style>\n</head>\n<body>", style())?;
         writeln!(out, "<a class=\"skip\" href=\"#main\">Skip to content</a>\n<header>\n<h1>{title}</h1>")?;
         for line in &self.lead {
             writeln!(out, "<p>{}</p>", escaped(line))?;
@@ -116,7 +116,7 @@ impl fmt::Display for Page {
             writeln!(out, "</ul>\n</nav>")?;
         }
         writeln!(out, "<main id=\"main\">")?;
-        let mut numbers = Numbers::default();
+        let mut numbers = Numbers::named("");
         let mut open = false;
         for part in &self.parts {
             if let Part::Head(2, words) = part {
@@ -141,15 +141,49 @@ impl fmt::Display for Page {
     }
 }
 
-/// How many of each kind there were.
-#[derive(Default)]
-struct Numbers {
+/// Pieces as elements for a page of another maker, which has the rules of [`style`]; `name` begins their ids, so that no two pieces of that page
+/// have one. Heads of level 2 stand without sections.
+#[must_use]
+pub fn fragment(parts: &[Part], name: &str) -> String {
+    Fragment { parts, name }.to_string()
+}
+
+/// The rules of pages and of the pictures in them.
+#[must_use]
+pub fn style() -> String {
+    format!("{STYLE}{}", draw::style(draw::Ground::AsPreferred))
+}
+
+struct Fragment<'a> {
+    parts: &'a [Part],
+    name: &'a str,
+}
+
+impl fmt::Display for Fragment<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut numbers = Numbers::named(self.name);
+        self.parts.iter().try_for_each(|part| write(out, part, &mut numbers))
+    }
+}
+
+/// How many of each kind there were, and what their ids and names begin with.
+struct Numbers<'a> {
+    name: &'a str,
     parts: usize,
     figures: usize,
     regions: usize,
 }
 
-fn write(out: &mut fmt::Formatter<'_>, part: &Part, numbers: &mut Numbers) -> fmt::Result {
+impl Numbers<'_> {
+    fn named(name: &str) -> Numbers<'_> {
+        Numbers { name, parts: 0, figures: 0, regions: 0 }
+    }
+    fn id(&self, kind: &str, number: usize) -> String {
+        if self.name.is_empty() { format!("{kind}-{number}") } else { format!("{}-{kind}-{number}", self.name) }
+    }
+}
+
+fn write(out: &mut fmt::Formatter<'_>, part: &Part, numbers: &mut Numbers<'_>) -> fmt::Result {
     match part {
         Part::Head(level, words) => writeln!(out, "<h{level}>{}</h{level}>", escaped(words)),
         Part::Words(words) => writeln!(out, "<p>{}</p>", escaped(words)),
@@ -170,13 +204,14 @@ fn write(out: &mut fmt::Formatter<'_>, part: &Part, numbers: &mut Numbers) -> fm
         Part::Table { caption, grid } => table(out, caption, grid, numbers),
         Part::Figure(figure) => {
             numbers.figures += 1;
-            let id = format!("figure-{}", numbers.figures);
+            let id = numbers.id("figure", numbers.figures);
             write!(out, "<figure>\n<figcaption>{}</figcaption>\n{}</figure>\n", escaped(&figure.title), draw::element(figure, &id))
         }
         Part::Verbatim(text) => {
             numbers.regions += 1;
             // What scrolls can be reached by the keyboard.
-            let label = format!("Output {}", numbers.regions);
+            let of = if numbers.name.is_empty() { String::new() } else { format!(" of {}", numbers.name) };
+            let label = format!("Output {}{of}", numbers.regions);
             writeln!(out, "<pre tabindex=\"0\" role=\"region\" aria-label=\"{label}\">{}</pre>", lines(text))
         }
         Part::Beside(pieces) => {
@@ -198,9 +233,9 @@ fn lines(text: &str) -> String {
     text.lines().map(escaped).collect::<Vec<_>>().join("\n")
 }
 
-fn table(out: &mut fmt::Formatter<'_>, caption: &str, grid: &Grid, numbers: &mut Numbers) -> fmt::Result {
+fn table(out: &mut fmt::Formatter<'_>, caption: &str, grid: &Grid, numbers: &mut Numbers<'_>) -> fmt::Result {
     numbers.regions += 1;
-    let id = format!("table-{}", numbers.regions);
+    let id = numbers.id("table", numbers.regions);
     writeln!(out, "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-labelledby=\"{id}\">\n<table>")?;
     writeln!(out, "<caption id=\"{id}\">{}</caption>\n<thead>\n<tr>", escaped(caption))?;
     let columns: Vec<(&str, bool)> = grid.heads().collect();
