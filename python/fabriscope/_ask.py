@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -271,9 +271,34 @@ def calibrate(
     return Outcome(command("calibrate", *files, *_options(on=on, settings=settings, seed=seed), *folder_words(catalog)))
 
 
-def expect(cluster: str | os.PathLike[str], *, seed: int | None = None, catalog: Catalog | None = None) -> Outcome:
-    """The acceptance table of a cluster: what the usual tools should show, bounds, intervals, and what passes."""
-    return Outcome(command("expect", os.fspath(cluster), *_options(seed=seed), *folder_words(catalog)))
+def expect(
+    cluster: str | os.PathLike[str],
+    *,
+    tools: Sequence[str] = (),
+    nodes: int | None = None,
+    ranks_per_node: int | None = None,
+    seed: int | None = None,
+    catalog: Catalog | None = None,
+) -> Outcome:
+    """The acceptance table of a cluster: what the usual tools should show, bounds, intervals, and what passes.
+
+    Parameters
+    ----------
+    cluster
+        A cluster by name, or a TOML file, with ``:nodes`` if another number is wanted.
+    tools
+        Only these; all of the table by default.
+    nodes, ranks_per_node
+        The job of collective operations; by default 4 nodes with 4 ranks each, or a rank for each GPU.
+
+    Examples
+    --------
+    >>> expect("ri2", tools=["ib_write_lat"]).table["tool"]
+    ['ib_write_lat']
+    """
+    words = [word for tool in tools for word in ("--tool", tool)]
+    job = _options(nodes=nodes, ppn=ranks_per_node, seed=seed)
+    return Outcome(command("expect", os.fspath(cluster), *words, *job, *folder_words(catalog)))
 
 
 def report(

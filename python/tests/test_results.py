@@ -28,6 +28,10 @@ def test_other_questions_are_those_of_the_program(program):
     assert fs.run("labs/incast-8.toml").json() == program("run", "labs/incast-8.toml", "--json").stdout
     assert fs.topo("lab-16").text == program("topo", "lab-16").stdout
     assert fs.clusters().text == program("clusters").stdout
+    words = ["--tool", "osu_latency", "--tool", "ib_write_lat", "--nodes", "2", "--ppn", "1"]
+    expected = fs.expect("ri2", tools=["osu_latency", "ib_write_lat"], nodes=2, ranks_per_node=1)
+    assert expected.text == program("expect", "ri2", *words).stdout
+    assert set(expected.table["tool"]) == {"osu_latency", "ib_write_lat"}
 
 
 def test_frames_have_the_same_cells_and_types():
