@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A crate may depend on those before it.
-const ORDER: [&str; 37] = [
+const ORDER: [&str; 38] = [
     "prefetch",
     "streams",
     "units",
@@ -40,6 +40,7 @@ const ORDER: [&str; 37] = [
     "diagnose",
     "study",
     "fabriscope",
+    "capi",
     "cli",
     "python",
 ];
