@@ -7,7 +7,7 @@ FABRISCOPE = $(CARGO) run --release --quiet --package fabriscope-cli --
 LONG_LABS = labs/dragonfly-max.toml labs/dragonfly-max-flow.toml
 LABS = $(filter-out $(LONG_LABS), $(sort $(wildcard labs/*.toml)))
 
-.PHONY: help demo page test test-long bench bless build checked format format-check lint unit docs validate golden examples python python-stubs wheel model-changes fuzz clean
+.PHONY: help demo page test test-long bench bless build capi checked format format-check lint unit docs validate golden examples python python-stubs wheel model-changes fuzz clean
 .DEFAULT_GOAL := help
 
 help:
@@ -19,9 +19,14 @@ help:
 	@echo "make bench      how fast the simulator is"
 	@echo "make build      the program, target/release/fabriscope"
 	@echo "make wheel      the Python package, target/wheels/fabriscope-*.whl"
+	@echo "make capi       the library for other simulators, target/release/libfabriscope_c.so and .a; its header is crates/capi/include/fabriscope.h"
 
 build:
 	@$(CARGO) build --release --quiet --package fabriscope-cli
+
+# Named here, as a library of Rust beside them would keep them from being joined (`lto`).
+capi:
+	@$(CARGO) rustc --release --quiet --package fabriscope-capi --lib --crate-type cdylib,staticlib
 
 demo:
 	@echo "building (two to three minutes the first time) ..." >&2

@@ -257,6 +257,12 @@ impl BenchSetup {
         &self.request
     }
 
+    /// The same on these nodes, in the order of the ranks.
+    #[must_use]
+    pub fn on_nodes(self, chosen: Vec<u32>) -> BenchSetup {
+        BenchSetup { chosen, ..self }
+    }
+
     /// The cluster with the library that is used.
     #[must_use]
     pub fn parts(&self) -> &ResolvedCluster {

@@ -2,7 +2,7 @@
 
 use crate::{Capture, EngineChoice, OpenPattern, ResolvedLab, Workload};
 use fabriscope_capture::{conversation, replay};
-use fabriscope_catalog::remedy;
+use fabriscope_catalog::{ResolvedCluster, remedy};
 use fabriscope_engine::{
     Cluster, Connections, DeadlockPolicy, EngineError, FastForward, PacketOrder, RunOptions, Service, Spraying, library,
 };
@@ -246,13 +246,21 @@ pub fn connections(lab: &ResolvedLab, transport: Service, any_order: bool) -> Re
 /// What a lab says of connections over a transport, but for the order of packets.
 pub(crate) fn settings(lab: &ResolvedLab, transport: Service) -> Connections {
     Connections {
-        service: transport,
-        spraying: spraying(lab.cluster.routing.reorders()),
         recovery: lab.lab.recovery.unwrap_or_default(),
         level: lab.level,
         pkey: lab.pkey,
         rate: lab.lab.rate_limit,
-        library: if transport == Service::Ud { library(&lab.cluster) } else { None },
+        ..over(&lab.cluster, transport)
+    }
+}
+
+/// How a transport is set up on a cluster where nothing else is asked for, but for the order of packets.
+#[must_use]
+pub fn over(parts: &ResolvedCluster, transport: Service) -> Connections {
+    Connections {
+        service: transport,
+        spraying: spraying(parts.routing.reorders()),
+        library: if transport == Service::Ud { library(parts) } else { None },
         ..Connections::default()
     }
 }

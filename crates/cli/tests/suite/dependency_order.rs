@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A crate may depend on those before it.
-const ORDER: [&str; 38] = [
+const ORDER: [&str; 39] = [
     "prefetch",
     "streams",
     "units",
@@ -40,6 +40,7 @@ const ORDER: [&str; 38] = [
     "diagnose",
     "study",
     "fabriscope",
+    "capi",
     "serve",
     "cli",
     "python",
