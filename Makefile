@@ -119,6 +119,9 @@ test-long:
 	FABRISCOPE_LONG=1 PYTHONPATH=python $(VENV)/bin/python -m pytest
 	EXAMPLES_LONG=1 tests/examples.sh target/release/fabriscope
 	tests/timelines/check.sh target/release/fabriscope
+	$(MAKE) capi
+	cc -std=c11 -Icrates/capi/include crates/capi/examples/embed.c target/release/libfabriscope_c.a -lm -lpthread -ldl -o target/embed
+	target/embed | diff - crates/capi/tests/embed.txt
 	$(FABRISCOPE) validate --long csd3-opa-imb-alltoall athena-edr-imb-alltoall
 
 bench: build

@@ -35,7 +35,12 @@ impl Context {
     /// The same with another catalogue or seed, where one is given.
     pub fn with(&self, catalog: Option<PathBuf>, seed: Option<u64>) -> Option<Context> {
         let other = catalog.is_some() || seed.is_some();
-        other.then(|| Context { folder: catalog.or_else(|| self.folder.clone()), program: self.program.clone(), catalog: OnceCell::new(), seed: seed.or(self.seed) })
+        other.then(|| Context {
+            folder: catalog.or_else(|| self.folder.clone()),
+            program: self.program.clone(),
+            catalog: OnceCell::new(),
+            seed: seed.or(self.seed),
+        })
     }
     /// The given seed, or that of a run for which none is given.
     pub fn seed(&self) -> u64 {

@@ -72,7 +72,9 @@ pub enum DiagnoseError {
 pub enum Standing {
     /// Within what published tables of its kind show.
     Normal,
-    /// A cause explains it better.
+    /// Within that as well, but a cause would explain it better; or far off, and the best cause leaves more than is usual.
+    Doubtful,
+    /// A cause explains it.
     Explained,
     /// Farther off than any published table of its kind, and no cause explains it.
     Unexplained,
@@ -141,8 +143,14 @@ impl Suspect {
 
 /// How probable it is that nothing is wrong, before anything is measured. Basis: assumed; people ask because they doubt.
 const NOTHING_WRONG: f64 = 0.5;
-/// Below this, what is probable is not that nothing is wrong. Basis: chosen so that published tables give few false alarms.
-const DOUBT: f64 = 0.02;
+/// Below this, something is wrong. Basis: chosen so that at most one in twenty published tables is called so.
+const ALARM: f64 = 0.005;
+/// Below this, it is more probable that something is wrong than that nothing is.
+const DOUBT: f64 = 0.5;
+/// The share of published tables that is at least as far off as what an explanation leaves: what leaves more explains little. Basis: assumed.
+const LEFT: f64 = 0.1;
+/// Tables of a kind from which on the worst of them says how far off tables can be. Basis: assumed.
+const ENOUGH: usize = 8;
 /// Curves nearer than this many standard deviations of measurements cannot be told apart. Basis: assumed; about one in three repeats
 /// would choose the other.
 const APART: f64 = 2.0;
@@ -178,14 +186,19 @@ pub fn diagnose(case: &Case<'_>, table: &Measured) -> Result<Diagnosis, Diagnose
     let (findings, odds) = hypotheses.weigh(nothing, &density);
     let normal_probability = 1.0 / (1.0 + libm::exp(odds));
     let mut sizes: Vec<f64> = points.iter().map(|point| libm::log(point.measured / point.expected).abs()).collect();
-    let (kind, median) = (points[0].kind, median(&mut sizes));
-    let far = normal.worst(kind).is_some_and(|worst| median > FARTHER * worst);
+    let (kind, median) = (points[0].kind, self::median(&mut sizes));
+    let rarity = normal.rarity(kind, median);
+    let far = rarity.0 >= ENOUGH && normal.worst(kind).is_some_and(|worst| median > FARTHER * worst);
+    let explains = findings.first().is_some_and(|best| {
+        let left = points.iter().zip(&best.suspects[0].curve).map(|(point, value)| libm::log(point.measured / value).abs());
+        normal.share(kind, &mut left.collect::<Vec<f64>>()) >= LEFT
+    });
     let standing = match () {
-        () if normal_probability < DOUBT => Standing::Explained,
+        () if normal_probability < ALARM && explains => Standing::Explained,
         () if far => Standing::Unexplained,
+        () if normal_probability < DOUBT => Standing::Doubtful,
         () => Standing::Normal,
     };
-    let rarity = normal.rarity(kind, median);
     let unseen = hypotheses.unseen;
     Ok(Diagnosis { standing, normal: normal_probability, findings, unseen, points, left, thinned, median, rarity, kind, setup })
 }

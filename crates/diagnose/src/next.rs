@@ -25,7 +25,7 @@ pub struct Next {
 
 /// What people can run without preparation, as command lines. Basis: assumed; one run for each of overheads, rates and both directions,
 /// by the adapter alone and through the library.
-const RUNS: [&str; 16] = [
+const RUNS: [&str; 20] = [
     "ib_write_lat -s 8 -n 8",
     "ib_read_lat -s 4096 -n 8",
     "ib_write_bw -s 65536 -n 256",
@@ -42,6 +42,10 @@ const RUNS: [&str; 16] = [
     "osu_latency -m 8:8 -i 4 -x 1 D D",
     "osu_bw -m 1048576:1048576 -i 1 -x 1 D D",
     "osu_bw -m 1048576:1048576 -i 1 -x 1 H H",
+    "all_reduce_perf -b 8 -e 8 -n 1 -w 1",
+    "all_reduce_perf -b 67108864 -e 67108864 -n 1 -w 0",
+    "all_gather_perf -b 1048576 -e 1048576 -n 1 -w 1",
+    "sendrecv_perf -b 67108864 -e 67108864 -n 1 -w 0",
 ];
 /// Two values have to lie this far apart, as a logarithm: five standard deviations of usual noise.
 const TOLD: f64 = 0.15;
@@ -68,13 +72,21 @@ fn value(catalog: &Catalog, setup: &Setup, run: &str, suspect: &Suspect) -> Opti
     if tool.traits().suite == Suite::Perftest && setup.parts.sole().node.nic.name.starts_with("efa") {
         options.extend(["-c".to_owned(), "SRD".to_owned()]);
     }
-    let layout = layout_of(tool, &setup.parts, Some(2), Some(1));
-    // The cause in the same amount, as it is made to this run.
-    let there = ALL[suspect.cause].amounts;
-    let amounts = there(&Scene { catalog, setup });
+    let on_gpus = tool.traits().suite == Suite::NcclTests;
+    // A job on GPUs is that of the table, which may be on one node.
+    if on_gpus && setup.tool.traits().suite != Suite::NcclTests {
+        return None;
+    }
+    let layout = if on_gpus { setup.layout } else { layout_of(tool, &setup.parts, Some(2), Some(1)) };
     let mut changed = Setup { tool, options, layout, message_bytes: None, ..setup.clone() };
-    // A run that the cause does not reach is as it should be.
-    let _ = (amounts.get(suspect.amount)?.change)(&mut changed);
+    let amounts_of = ALL[suspect.cause].amounts;
+    let here = amounts_of(&Scene { catalog, setup: &changed });
+    // The cause in the same amount, as it is made to this run; one that this program cannot have leaves it as it should be.
+    let (there, own) = (amounts_of(&Scene { catalog, setup }), here.iter().position(|amount| amount.what == suspect.what));
+    let amount = own.map(|place| &here[place]).or_else(|| there.get(suspect.amount).filter(|_| !here.is_empty()));
+    if let Some(amount) = amount {
+        let _ = (amount.change)(&mut changed);
+    }
     let Setup { parts, options, binding, nodes, .. } = changed;
     let launch = Launch { nodes, layout: Some(layout), binding, ..Launch::new(tool, &options, &parts) };
     let (output, _) = launch.run().ok()?;

@@ -42,6 +42,8 @@ pub struct Normal {
     levels: Vec<Level>,
     /// Median absolute errors of tables by kind, ascending.
     medians: BTreeMap<Kind, Vec<f64>>,
+    /// What nine in ten points of a table stay below, by kind, ascending.
+    tails: BTreeMap<Kind, Vec<f64>>,
 }
 
 /// The errors at the points of one table, ready to be weighed.
@@ -117,14 +119,15 @@ impl Normal {
         let scales = sizes.into_iter().filter(|(_, values)| values.len() >= FEW).map(|(key, values)| (key, scale(values))).collect();
         let by_kind = kinds.into_iter().map(|(kind, values)| (kind, scale(values))).collect();
         let levels = levels();
-        let mut medians: BTreeMap<Kind, Vec<f64>> = BTreeMap::new();
+        let (mut medians, mut tails): (BTreeMap<Kind, Vec<f64>>, BTreeMap<Kind, Vec<f64>>) = Default::default();
         for errors in tables.values() {
             let mut sizes: Vec<f64> = errors.iter().map(|error| error.error.abs()).collect();
             medians.entry(errors[0].kind).or_default().push(median(&mut sizes));
+            tails.entry(errors[0].kind).or_default().push(tail(&mut sizes));
         }
-        medians.values_mut().for_each(|values| values.sort_by(f64::total_cmp));
+        medians.values_mut().chain(tails.values_mut()).for_each(|values| values.sort_by(f64::total_cmp));
         let even = vec![1.0 / levels.len() as f64; levels.len()];
-        let mut normal = Normal { scales, by_kind, weights: even, levels, medians };
+        let mut normal = Normal { scales, by_kind, weights: even, levels, medians, tails };
         normal.fit(&tables);
         normal
     }
@@ -172,6 +175,15 @@ impl Normal {
         (known.len(), larger as f64 / known.len() as f64)
     }
 
+    /// The share of tables of the kind that are off by as much as these errors, in the middle and at nine in ten of their points.
+    pub(crate) fn share(&self, kind: Kind, errors: &mut [f64]) -> f64 {
+        let of = |known: Option<&Vec<f64>>, value: f64| match known {
+            Some(known) if !known.is_empty() => known.iter().filter(|known| **known >= value).count() as f64 / known.len() as f64,
+            _ => 1.0,
+        };
+        of(self.medians.get(&kind), median(errors)).min(of(self.tails.get(&kind), tail(errors)))
+    }
+
     /// The largest median error of a table of the kind.
     pub(crate) fn worst(&self, kind: Kind) -> Option<f64> {
         self.medians.get(&kind)?.last().copied()
@@ -184,6 +196,12 @@ impl Weighing {
         let terms: Vec<f64> = self.factors.iter().map(|(weight, factor)| weight + factor.log_density(errors)).collect();
         log_sum(&terms)
     }
+}
+
+/// What nine in ten of `values`, which are sorted, stay at or below; zero where there are none.
+fn tail(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get((values.len() * 9).div_ceil(10).saturating_sub(1)).copied().unwrap_or_default()
 }
 
 /// The middle of `values`, which are sorted; zero where there are none.

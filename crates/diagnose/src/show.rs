@@ -20,6 +20,7 @@ pub fn diagnosis(found: &Diagnosis, file: &str, catalog: &Catalog) -> Outcome {
     let off = 100.0 * (libm::exp(found.median) - 1.0);
     let word = match found.standing {
         Standing::Normal => "normal",
+        Standing::Doubtful => "doubtful",
         Standing::Explained => "not normal",
         Standing::Unexplained => "not explained",
     };
@@ -31,10 +32,14 @@ pub fn diagnosis(found: &Diagnosis, file: &str, catalog: &Catalog) -> Outcome {
         100.0 * share
     ));
     outcome.set("verdict", word).set("normal", found.normal).set("median_percent", off);
-    let best = found.findings.first().filter(|_| found.standing == Standing::Explained);
+    let best = found.findings.first().filter(|_| matches!(found.standing, Standing::Explained | Standing::Doubtful));
     if let Some(best) = best {
         let first = &best.suspects[0];
-        outcome.note(format!("most probable, {}: {}, {}", percent(best.probability), first.cause().title, first.what));
+        let most = match found.standing {
+            Standing::Doubtful => "tables of sound machines are off as well; if something is wrong, most probable",
+            _ => "most probable",
+        };
+        outcome.note(format!("{most}, {}: {}, {}", percent(best.probability), first.cause().title, first.what));
         told_apart(&mut outcome, best, found.findings.get(1), |a, b| next(catalog, &found.setup, a, b));
     }
     if found.standing == Standing::Unexplained {
@@ -51,7 +56,7 @@ pub fn diagnosis(found: &Diagnosis, file: &str, catalog: &Catalog) -> Outcome {
     }
     outcome.keyed_table("causes", ranked(&found.findings, "")).text("\n");
     outcome.keyed_table("points", points(&found.points, found.findings.first().map(|finding| &finding.suspects[0])));
-    if found.standing != Standing::Normal {
+    if matches!(found.standing, Standing::Explained | Standing::Unexplained) {
         outcome.judge(Verdict::Bad);
     }
     outcome

@@ -14,7 +14,7 @@ use crate::error::Error;
 /// All points of a study file: `sweep("study.toml")`.
 #[must_use]
 pub fn sweep(study: impl Into<PathBuf>) -> Sweep<'static> {
-    Sweep { catalog: None, study: study.into(), folder: None, kept: None, jobs: 0, progress: None }
+    Sweep { catalog: None, study: study.into(), folder: None, kept: None, jobs: 0, drawn: false, progress: None }
 }
 
 /// A study, to be run; made by [`sweep()`].
@@ -24,6 +24,7 @@ pub struct Sweep<'a> {
     folder: Option<PathBuf>,
     kept: Option<PathBuf>,
     jobs: usize,
+    drawn: bool,
     progress: Option<Box<dyn FnMut(Progress) + 'a>>,
 }
 
@@ -44,6 +45,12 @@ impl<'a> Sweep<'a> {
     #[must_use]
     pub fn jobs(mut self, jobs: usize) -> Sweep<'a> {
         self.jobs = jobs;
+        self
+    }
+    /// Adds the curves of its points.
+    #[must_use]
+    pub fn drawn(mut self) -> Sweep<'a> {
+        self.drawn = true;
         self
     }
     /// Hears of every point.
@@ -86,6 +93,12 @@ impl<'a> Sweep<'a> {
                 heard(progress);
             }
         };
-        Ok(sweep::run(&plan, &mut store, self.jobs, stop, &mut progress)?)
+        let mut outcome = sweep::run(&plan, &mut store, self.jobs, stop, &mut progress)?;
+        if self.drawn {
+            for figure in crate::picture::study(&plan, &store) {
+                outcome.draw(figure);
+            }
+        }
+        Ok(outcome)
     }
 }

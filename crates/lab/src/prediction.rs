@@ -55,14 +55,14 @@ pub struct Predictor<'a> {
     change: Option<&'a Change<'a>>,
     /// Told after each run.
     progress: Box<dyn Fn(usize, usize) + Sync + 'a>,
-    /// The points of the sweeps that were run so far.
-    sweeps: Mutex<BTreeMap<Question, Arc<Swept>>>,
+    /// The points of the runs so far: of whole sweeps, and of single sizes, whichever of their columns is asked for.
+    runs: Mutex<BTreeMap<Question, Arc<Run>>>,
     /// Held by a run that takes much memory: they follow each other.
     big: Mutex<()>,
 }
 
-/// What a whole sweep gave, or why there is nothing; set by whoever asks first.
-type Swept = OnceLock<Result<Ran, Refusal>>;
+/// What a run gave, or why there is nothing; set by whoever asks first.
+type Run = OnceLock<Result<Ran, Refusal>>;
 
 /// What a run gave.
 #[derive(Debug, Clone)]
@@ -82,15 +82,13 @@ impl Predict for Predictor<'_> {
     /// A size of the tool's own sweep comes out of that sweep, as a user of the tool reads it: what a size leaves behind
     /// in queues and caches is there when the next one starts.
     fn predict(&self, question: &Question) -> Result<Answer, Refusal> {
-        if !in_sweep(question) {
-            return self.run(question).map(|ran| ran.answer(question));
-        }
-        let whole = Question { message_bytes: None, column: None, ..question.clone() };
-        let swept = {
-            let mut sweeps = self.sweeps.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(sweeps.entry(whole.clone()).or_default())
+        let message_bytes = question.message_bytes.filter(|_| !in_sweep(question));
+        let whole = Question { message_bytes, column: None, ..question.clone() };
+        let run = {
+            let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(runs.entry(whole.clone()).or_default())
         };
-        match swept.get_or_init(|| self.run(&whole)) {
+        match run.get_or_init(|| self.run(&whole)) {
             Ok(ran) => Ok(ran.answer(question)),
             Err(refusal) => Err(refusal.clone()),
         }
@@ -112,8 +110,8 @@ impl<'a> Predictor<'a> {
         // What a cluster changes could be changed when it was resolved.
         let changes = on.as_ref().filter(|on| !on.change.is_empty());
         let changed = changes.and_then(|on| catalog.changed(&on.name, &on.change).ok());
-        let (sweeps, big) = (Mutex::default(), Mutex::default());
-        Predictor { catalog, on, changed, seed, long, largest: None, change: None, progress: Box::new(progress), sweeps, big }
+        let (runs, big) = (Mutex::default(), Mutex::default());
+        Predictor { catalog, on, changed, seed, long, largest: None, change: None, progress: Box::new(progress), runs, big }
     }
 
     /// The same with sweeps that end at that size, where what comes before is not changed by what would come after, and with few windows
@@ -359,8 +357,8 @@ fn options(question: &Question, traits: &Traits) -> Result<Vec<String>, Refusal>
     Ok(options)
 }
 
-/// Windows of each size where many runs of a sweep are compared: ten give the bandwidth of a hundred to five digits.
-const BRIEF: [&str; 4] = ["-i", "10", "-x", "2"];
+/// Windows of each size where many runs of a sweep are compared: three give the bandwidth of a hundred within 1 %.
+const BRIEF: [&str; 4] = ["-i", "3", "-x", "1"];
 /// The largest size that the OSU benchmarks run by themselves.
 const LARGEST_OF_SWEEP: u64 = 4 << 20;
 /// Above this, 256 iterations of a perftest program have long reached the steady state.

@@ -282,11 +282,11 @@ mod tests {
 
     #[test]
     fn a_changed_part_stands_beside_the_cluster_as_it_is() {
-        let answer = asked("cluster=ri2&tool=osu_bw&options=-m 65536:65536 -i 10&link=fdr");
+        let answer = asked("cluster=ri2&tool=osu_bw&options=-m 4194304:4194304 -i 2&link=fdr");
         assert!(answer.html.contains("ri2 as it is, and with link fdr"));
         assert!(answer.html.contains("predicted with link fdr"));
         // 56 Gb/s against 100 Gb/s: a bandwidth of a little more than half.
-        let row = answer.html.split("65536</th>").nth(1).unwrap();
+        let row = answer.html.split("4194304</th>").nth(1).unwrap();
         let cells: Vec<f64> = row.split("</td>").take(3).map(|cell| cell.rsplit('>').next().unwrap().parse().unwrap()).collect();
         assert!((0.5..0.6).contains(&(cells[1] / cells[0])), "{cells:?}");
         assert!((cells[2] - 100.0 * (cells[1] / cells[0] - 1.0)).abs() < 0.1, "{cells:?}");

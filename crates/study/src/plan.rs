@@ -6,6 +6,7 @@ use std::path::Path;
 use fabriscope_catalog::Catalog;
 use fabriscope_report::{Cell, Column, Holds};
 use rayon::prelude::*;
+use serde_json::Value;
 
 use crate::bench::{self, BenchPoint};
 use crate::column::Axes;
@@ -155,6 +156,24 @@ impl Plan {
             cells.push(value.map_or_else(Cell::blank, Cell::word));
         }
         cells
+    }
+
+    /// What is asked of a point, by the columns of the data set; what it does not say is left out.
+    #[must_use]
+    pub fn asked(&self, point: usize) -> Vec<(String, String)> {
+        if point >= self.len() {
+            return Vec::new();
+        }
+        let columns = self.columns();
+        let text = |cell: &Cell| match cell.value() {
+            Value::String(text) if !text.is_empty() => Some(text.clone()),
+            Value::Number(number) => Some(number.to_string()),
+            _ => None,
+        };
+        let cells = self.cells(point);
+        // The first is the number of the point.
+        let said = columns.iter().zip(&cells).skip(1).filter_map(|(column, cell)| Some((column.key_of()?.to_owned(), text(cell)?)));
+        said.collect()
     }
 
     /// What people put points together by: the tool and the cluster, or the lab.

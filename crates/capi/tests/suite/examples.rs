@@ -1,4 +1,4 @@
-//! The examples in C and in Python print the same, which is pinned: with the shared library, and with the static one.
+//! The examples in C and in Python print the same, which is pinned. `make test-long` links the one in C with the static library as well.
 
 #![expect(clippy::disallowed_methods, reason = "UPDATE_GOLDEN writes the pinned file anew")]
 
@@ -38,15 +38,6 @@ fn words(of: &[String]) -> Vec<&str> {
 fn the_example_in_c_prints_what_is_pinned() {
     let folder = tempfile::tempdir().unwrap();
     is_as_pinned(&printed(&mut built("embed", folder.path(), &words(&shared()))));
-}
-
-#[test]
-fn a_program_with_the_static_library_prints_the_same() {
-    let folder = tempfile::tempdir().unwrap();
-    let archive = libraries().join("libfabriscope_c.a").display().to_string();
-    // docs/embed.md has these for users.
-    let libraries = if cfg!(target_os = "linux") { ["-lm", "-lpthread", "-ldl"].as_slice() } else { &["-lm"] };
-    is_as_pinned(&printed(&mut built("embed", folder.path(), &[&[archive.as_str()], libraries].concat())));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::progress::Progress;
 /// Predicts the same run on the cluster as it should be, and again with each thing that may be wrong: GPUDirect off, a narrow or
 /// slow slot, a small MTU, TCP instead of verbs, another algorithm, slow cores … Ranks them by their fit over the whole curve,
 /// weighed by what predictions of published tables of that kind are off by, and names the measurement that tells the first two
-/// apart. Ends with exit status 1 where the table is not normal.
+/// apart. Ends with exit status 1 where the table is not normal; a doubtful one is told of.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {

@@ -10,6 +10,7 @@ mod expect;
 mod explain;
 mod export;
 pub mod import;
+mod man;
 mod parts;
 mod report;
 mod route;
@@ -79,6 +80,8 @@ pub enum Command {
     Schema(schema::Args),
     /// Print the completions of a shell
     Completions(completions::Args),
+    /// Print or write manual pages
+    Man(man::Args),
 }
 
 /// Runs the command of `arguments`, of a program that is started by those words; of this one if there are none.
@@ -107,6 +110,7 @@ pub fn run(arguments: &Arguments, program: Vec<OsString>, output: &mut Output) -
         Command::Show(args) => show::run(args, &context, output),
         Command::Schema(args) => schema::run(args, output),
         Command::Completions(args) => completions::run(args, output),
+        Command::Man(args) => man::run(args, output),
     }
 }
 

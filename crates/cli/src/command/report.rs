@@ -1,4 +1,4 @@
-//! `fabriscope report`: a page about a cluster, several designs side by side, or an experiment.
+//! `fabriscope report`: a page about a cluster, several designs side by side, an experiment, or a study.
 
 use std::path::PathBuf;
 
@@ -10,12 +10,12 @@ use crate::progress::Progress;
 /// Writes a page to hand on: what a cluster is, what the tools would print on it, what binds, what failures leave, how far to trust it.
 ///
 /// The page is one file that opens without a network. Several clusters are compared side by side; with a price list the costs of
-/// their parts are added up. An experiment file is run, and its results stand in the page.
+/// their parts are added up. An experiment file is run, and its results stand in the page; so is what is not done of a study.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// A cluster (a name of `fabriscope clusters` or a TOML file; `:N` takes N nodes of it), several, or one experiment file
-    #[arg(required = true, value_name = "CLUSTER|LAB.toml")]
+    /// A cluster (a name of `fabriscope clusters` or a TOML file; `:N` takes N nodes of it), several, one experiment file, or one study
+    #[arg(required = true, value_name = "CLUSTER|LAB.toml|STUDY.toml")]
     of: Vec<String>,
     /// Your own prices: a CSV file with the columns part and price, and power_w where known
     #[arg(long, value_name = "FILE.csv")]

@@ -36,6 +36,7 @@ pub struct Args {
 const EXAMPLES: &str = "\
 Examples:
   fabriscope sweep labs/studies/first.toml --data first.parquet
+  fabriscope sweep labs/studies/first.toml --data first.parquet -o first.html
   fabriscope sweep study.toml --cache ~/.cache/fabriscope --jobs 8
   fabriscope schema study                     what may stand in such a file";
 
@@ -56,6 +57,9 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     }
     if let Some(folder) = &args.cache {
         question = question.kept(folder);
+    }
+    if args.output.draws() {
+        question = question.drawn();
     }
     let outcome = question.progress(|at| bar.at(at.done, at.all)).outcome(&stop).map_err(Failure::of)?;
     drop(bar);

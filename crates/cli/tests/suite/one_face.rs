@@ -9,6 +9,8 @@ use assert_cmd::Command;
 const WITHOUT: &[(&str, &str)] = &[
     ("schema", "prints a JSON schema, which is JSON whatever is asked for"),
     ("completions", "prints a script for a shell"),
+    ("man", "prints pages for man"),
+    ("serve", "goes on until it is ended"),
     ("report", "writes a page for people, of what the other commands give"),
     ("help", "prints what clap knows"),
 ];

@@ -80,7 +80,7 @@ fn the_stages_of_a_message_add_up_exactly() {
 
 #[test]
 fn every_command_has_examples() {
-    for command in ["demo", "explain", "validate", "run", "clusters", "parts", "show", "schema", "completions", "bench"] {
+    for command in ["demo", "explain", "validate", "run", "clusters", "parts", "show", "schema", "completions", "man", "serve", "bench"] {
         let help = String::from_utf8(printed(&[command, "--help"])).unwrap();
         assert!(help.contains("Examples:") && help.contains(&format!("fabriscope {command}")), "{command}: {help}");
     }
@@ -95,6 +95,19 @@ fn schemas_and_completions_are_printed() {
     for shell in ["bash", "zsh", "fish"] {
         assert!(String::from_utf8(printed(&["completions", shell])).unwrap().contains("validate"), "{shell}");
     }
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let folder = tempfile::tempdir().unwrap();
+    printed(&["man", "-o", folder.path().to_str().unwrap()]);
+    let pages: Vec<String> = std::fs::read_dir(&folder).unwrap().map(|page| page.unwrap().file_name().into_string().unwrap()).collect();
+    for page in ["fabriscope.1", "fabriscope-bench.1", "fabriscope-serve.1"] {
+        assert!(pages.iter().any(|name| name == page), "{page}: {pages:?}");
+    }
+    let page = std::fs::read_to_string(folder.path().join("fabriscope-topo.1")).unwrap();
+    assert!(page.contains(".TH fabriscope-topo 1") && page.contains("Examples:"), "{page}");
+    assert_eq!(page.into_bytes(), printed(&["man", "topo"]));
 }
 
 #[test]

@@ -72,8 +72,8 @@ pub(super) const TRANSLATION: Cause = Cause {
 };
 
 /// What a miss of the table of translations costs. Basis: published, Neugebauer et al., "Understanding PCIe performance for end host
-/// networking", SIGCOMM 2018, §6.5: 330 ns; the other is assumed, two levels more of nested tables.
-const MISSES: [Span; 2] = [Span::from_ns(330), Span::from_ns(1000)];
+/// networking", SIGCOMM 2018, §6.5: 330 ns; the others are assumed: more levels of nested tables, which are not cached.
+const MISSES: [Span; 3] = [Span::from_ns(330), Span::from_ns(1000), Span::from_ns(2000)];
 
 fn translation(scene: &Scene<'_>) -> Vec<Amount> {
     if !scene.uses_network() {

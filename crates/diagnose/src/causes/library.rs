@@ -49,8 +49,8 @@ pub(super) const THRESHOLD: Cause = Cause {
     amounts: threshold,
 };
 
-/// Limits that people set. Basis: assumed.
-const LIMITS: [u64; 7] = [256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
+/// Limits that people set: 256 B to 1 MiB. Between two sizes that are measured one limit is like another, and tables have powers of two.
+const LIMITS: std::ops::RangeInclusive<u32> = 8..=20;
 
 fn threshold(scene: &Scene<'_>) -> Vec<Amount> {
     let Some(mpi) = scene.mpi().filter(|_| scene.uses_network()) else { return Vec::new() };
@@ -58,7 +58,7 @@ fn threshold(scene: &Scene<'_>) -> Vec<Amount> {
     let waits = scene.setup.tool.traits().measures == Measures::Latency;
     let blocking = mpi.blocking_eager_limit.as_ref().filter(|_| waits).map(|limit| limit.as_u64());
     let now = of_psm2.or(blocking).unwrap_or(mpi.eager_limit.as_u64());
-    let other = LIMITS.into_iter().filter(|limit| *limit * 2 <= now || *limit >= now * 2);
+    let other = LIMITS.map(|octave| 1u64 << octave).filter(|limit| *limit * 2 <= now || *limit >= now * 2);
     other
         .map(|limit| {
             Amount::new(format!("{} instead of {}", Bytes(limit), Bytes(now)), move |setup| {
@@ -96,7 +96,7 @@ fn outstanding(scene: &Scene<'_>) -> Vec<Amount> {
     if !scene.uses_network() || !many {
         return Vec::new();
     }
-    let counts = [1u32, 4, 16];
+    let counts = [1u32, 2, 4, 8, 16];
     if traits.suite == Suite::Perftest {
         let said = |option: &String| option == "-t" || option.starts_with("--tx-depth");
         if scene.setup.options.iter().any(said) {

@@ -16,8 +16,8 @@ pub(super) const FREQUENCY: Cause = Cause {
 };
 
 /// How many times as long everything takes that a core does, as a ratio. Basis: assumed; 2.4 GHz of a clock of 3.2 GHz with turbo to
-/// 0.8 GHz of 2.4 GHz.
-const SLOWER: [(u64, u64); 3] = [(4, 3), (2, 1), (3, 1)];
+/// 0.8 GHz of 2.4 GHz, and steps of a quarter between.
+const SLOWER: [(u64, u64); 5] = [(4, 3), (5, 3), (2, 1), (5, 2), (3, 1)];
 
 fn frequency(scene: &Scene<'_>) -> Vec<Amount> {
     if scene.suite() == Suite::Gpu {

@@ -1,4 +1,4 @@
-//! A report of a cluster, of several side by side, or of an experiment: one page to hand on.
+//! A report of a cluster, of several side by side, of an experiment, or of a study: one page to hand on.
 //!
 //! Modelled: what the cluster is, what the standard tools would print, collective operations at scale, what binds, what failures leave, how
 //! near the nearest published tables are, how to do it again. Each number comes from the same questions that the other
@@ -17,6 +17,7 @@ mod trust;
 mod work;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use fabriscope_catalog::Catalog;
 use fabriscope_lab::run::{LabRun, RunSettings};
@@ -28,7 +29,7 @@ use bill::Prices;
 use design::Design;
 use work::Work;
 
-/// A page about a cluster or an experiment: `report(["ri2"])`; about several clusters, side by side: `report(["ri2", "alaska-roce25"])`.
+/// A page about a cluster, an experiment or a study: `report(["ri2"])`; about several clusters, side by side: `report(["ri2", "alaska-roce25"])`.
 #[must_use]
 pub fn report<S: Into<String>>(of: impl IntoIterator<Item = S>) -> Report<'static> {
     Report { catalog: None, of: of.into_iter().map(Into::into).collect(), prices: None, seed: 1, progress: None }
@@ -84,25 +85,41 @@ impl<'a> Report<'a> {
         let work = Work { catalog, seed: self.seed, prices: prices.as_ref(), progress: &heard };
         match self.of.as_slice() {
             [] => Err(fabriscope_lab::LabError::refused("no cluster is named", "name a cluster, several to compare, or a lab file").into()),
-            [one] if is_lab(Path::new(one))? => work.lab(one),
-            [one] => work.cluster(one),
+            [one] => match subject(one)? {
+                Subject::Cluster => work.cluster(one),
+                Subject::Lab => work.lab(one),
+                Subject::Study => work.study(one),
+            },
             several => work.several(several),
         }
     }
 }
 
-/// Whether a file is an experiment: it has a workload.
-fn is_lab(path: &Path) -> Result<bool, Error> {
+/// What a word stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Subject {
+    Cluster,
+    Lab,
+    Study,
+}
+
+/// An experiment has a workload, a study has blocks of benchmarks or of experiments.
+fn subject(word: &str) -> Result<Subject, Error> {
+    let path = Path::new(word);
     if path.extension().is_none_or(|extension| extension != "toml") {
-        return Ok(false);
+        return Ok(Subject::Cluster);
     }
     let refused = |cause: std::io::Error| {
         let what = format!("{}: cannot be read: {cause}", path.display());
         fabriscope_lab::LabError::refused(what, "check that the file exists and that you may read it")
     };
     let text = std::fs::read_to_string(path).map_err(refused)?;
-    let head = |line: &str| line.trim_start().starts_with("[workload") || line.trim_start().starts_with("workload");
-    Ok(text.lines().any(head))
+    let begins = |heads: &[&str]| text.lines().any(|line| heads.iter().any(|head| line.trim_start().starts_with(head)));
+    Ok(match () {
+        () if begins(&["[workload", "workload"]) => Subject::Lab,
+        () if begins(&["[[bench]]", "[[lab]]"]) => Subject::Study,
+        () => Subject::Cluster,
+    })
 }
 
 /// Steps of a report of one cluster.
@@ -161,6 +178,31 @@ impl Work<'_> {
         trust::section(self, &design, &mut page)?;
         (self.progress)(3, 3);
         again(&mut page, self.seed, &[format!("fabriscope report {file} -o report.html")], &[format!("fabriscope run {file}")]);
+        Ok(page)
+    }
+}
+
+impl Work<'_> {
+    fn study(&self, file: &str) -> Result<Page, Error> {
+        let question = crate::sweep(file).catalog(self.catalog).drawn().progress(|at| (self.progress)(at.done, at.all));
+        // Nobody ends it half way; a report that is ended goes on from what is kept.
+        let outcome = question.outcome(&AtomicBool::new(false))?;
+        let name = Path::new(file).file_stem().map_or_else(|| file.to_owned(), |name| name.to_string_lossy().into_owned());
+        let mut page = Page::new(format!("{name}: a study"));
+        page.lead("Every value of each list with every value of the others; predicted by simulation.");
+        page.head(2, "What it gives");
+        if outcome.figures().is_empty() {
+            page.words("Nothing varies by number: there are no curves to draw.");
+        }
+        for figure in outcome.figures() {
+            page.push(Part::Figure(figure.clone()));
+        }
+        page.head(2, "What was run");
+        html::body(&mut page, outcome.blocks());
+        page.head(2, "The study");
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        page.push(Part::Verbatim(text.trim_end().to_owned()));
+        again(&mut page, self.seed, &[format!("fabriscope report {file} -o report.html")], &[format!("fabriscope sweep {file}")]);
         Ok(page)
     }
 }

@@ -1,4 +1,4 @@
-//! The curves of a benchmark: what the program would print, what was published of the same run, what binds it, the rate of the line.
+//! The curves of a study ([`study()`]), and those of a benchmark: what the program would print, what was published of the same run, what binds it, the rate of the line.
 //!
 //! Modelled: a panel for each of its main quantities over the size of messages. The bound is that of one message after the other on
 //! the link and on PCI Express with their headers; of a latency, what the link alone takes. The line rate is that of the adapters that a pair,
@@ -6,6 +6,7 @@
 //! Not modelled: bounds within a node, of buffers on GPUs and of collective operations of MPI.
 
 mod published;
+mod study;
 
 use fabriscope_catalog::{Catalog, NodeGroup, RailPolicy, ResolvedCluster};
 use fabriscope_explain::occupancy;
@@ -15,6 +16,8 @@ use fabriscope_report::figure::{Along, Axis, Figure, Lines, Look, Panel, Referen
 use fabriscope_tools::{Data, Direction, Operation, Point, Ranks, Suite, Tool};
 
 use crate::error::Error;
+
+pub use study::study;
 
 /// The outcome of a benchmark with its figure.
 ///

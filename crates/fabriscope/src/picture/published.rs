@@ -1,6 +1,7 @@
 //! Published rows of the same run: cluster, program, options, nodes, ranks, library.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use fabriscope_catalog::Catalog;
 use fabriscope_lab::bench::{BenchRun, Stack};
@@ -24,26 +25,60 @@ pub(super) struct Table {
     pub points: Vec<(f64, f64)>,
 }
 
-/// The curves that were published of this run.
-pub(super) fn of(catalog: &Catalog, done: &BenchRun) -> Result<Vec<Table>, Error> {
-    let name = &done.setup.parts().name;
-    let mut found: BTreeMap<(String, String, String), Table> = BTreeMap::new();
-    for measured in published::tables_with(name)? {
-        for row in measured.rows().iter().filter(|row| row.cluster == *name) {
+/// A published value of a run.
+#[derive(Debug)]
+struct Value {
+    question: Question,
+    table: String,
+    variant: String,
+    metric: &'static str,
+    unit: Unit,
+    size: f64,
+    value: f64,
+}
+
+/// Published values by cluster, read once: each run of a cluster looks at them, and reading takes longer than many runs.
+static READ: Mutex<BTreeMap<String, Arc<[Value]>>> = Mutex::new(BTreeMap::new());
+
+/// The values that were published of a cluster.
+fn values(cluster: &str) -> Result<Arc<[Value]>, Error> {
+    let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(values) = read.get(cluster) {
+        return Ok(Arc::clone(values));
+    }
+    let mut values = Vec::new();
+    for measured in published::tables_with(cluster)? {
+        for row in measured.rows().iter().filter(|row| row.cluster == cluster) {
             let Ok(Requested::Run(question, quantity)) = ask(&measured, row) else { continue };
-            let Some(size) = row.message_bytes.filter(|size| *size > 0 && is_the_same(catalog, done, &question)) else { continue };
+            let Some(size) = row.message_bytes.filter(|size| *size > 0) else { continue };
             let (metric, unit, value) = match quantity {
                 Quantity::Latency { us } => ("latency", Unit::Seconds, row.value * us * 1e-6),
                 Quantity::Bandwidth { bytes_per_s } => ("bandwidth", Unit::BytesPerSecond, row.value * bytes_per_s),
                 Quantity::MessageRate { per_s } => ("message_rate", Unit::PerSecond, row.value * per_s),
                 Quantity::Share { .. } | Quantity::OfLine { .. } => continue,
             };
-            let metric = question.column.unwrap_or(metric).to_owned();
-            let words = if row.variant.is_empty() { row.table.clone() } else { format!("{}: {}", row.table, row.variant) };
-            let table = Table { name: format!("published, {words}"), metric: metric.clone(), unit, points: Vec::new() };
-            let key = (row.table.clone(), row.variant.clone(), metric);
-            found.entry(key).or_insert(table).points.push((size as f64, value));
+            let metric = question.column.unwrap_or(metric);
+            let (table, variant) = (row.table.clone(), row.variant.clone());
+            values.push(Value { question, table, variant, metric, unit, size: size as f64, value });
         }
+    }
+    let values: Arc<[Value]> = values.into();
+    // The catalogue's clusters have tables; names of others are without end.
+    if !values.is_empty() {
+        read.insert(cluster.to_owned(), Arc::clone(&values));
+    }
+    Ok(values)
+}
+
+/// The curves that were published of this run.
+pub(super) fn of(catalog: &Catalog, done: &BenchRun) -> Result<Vec<Table>, Error> {
+    let mut found: BTreeMap<(&str, &str, &str), Table> = BTreeMap::new();
+    let values = values(&done.setup.parts().name)?;
+    for value in values.iter().filter(|value| is_the_same(catalog, done, &value.question)) {
+        let words = if value.variant.is_empty() { value.table.clone() } else { format!("{}: {}", value.table, value.variant) };
+        let name = format!("published, {words}");
+        let table = Table { name, metric: value.metric.to_owned(), unit: value.unit, points: Vec::new() };
+        found.entry((&value.table, &value.variant, value.metric)).or_insert(table).points.push((value.size, value.value));
     }
     let mut tables: Vec<Table> = found.into_values().collect();
     tables.iter_mut().for_each(|table| table.points.sort_by(|a, b| a.0.total_cmp(&b.0)));

@@ -1,6 +1,7 @@
 //! Reports: what stands in them, that they need nothing from elsewhere, that the same question gives the same bytes.
 
 use fabriscope::report;
+use fabriscope_report::figure::Panel;
 
 /// Heads of level 2, in order.
 fn heads(page: &str) -> Vec<&str> {
@@ -32,6 +33,34 @@ fn an_experiment_is_told_with_its_pictures() {
     }
     alone(&text);
     assert_eq!(text, page());
+}
+
+/// Bytes and nodes vary: a panel over each, with a curve for each value of the other; the numbers are those of `bench`.
+#[test]
+fn a_study_is_told_by_its_curves() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("scaling.toml");
+    let study = "[[bench]]\ntools = [\"osu_allreduce\"]\nclusters = [\"betzy-hdr\"]\nnodes = [2, 4]\nranks_per_node = [2]\noptions = [\"-m 8:32 -i 2 -x 1\"]\n";
+    std::fs::write(&file, study).unwrap();
+    let outcome = fabriscope::sweep(&file).jobs(1).drawn().outcome(&std::sync::atomic::AtomicBool::new(false)).unwrap();
+    let [figure] = outcome.figures() else { panic!("{} figures", outcome.figures().len()) };
+    let curves: Vec<Vec<(&str, usize)>> = figure
+        .panels
+        .iter()
+        .map(|panel| match panel {
+            Panel::Lines(lines) => lines.series.iter().map(|series| (series.name.as_str(), series.points.len())).collect(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(curves, [[("nodes 2", 3), ("nodes 4", 3)], [("8 B", 2), ("32 B", 2)]]);
+    let alone = fabriscope::bench("osu_allreduce", "betzy-hdr").nodes(4).ranks_per_node(2).args(["-m", "8:32", "-i", "2", "-x", "1"]);
+    let value = alone.outcome().unwrap().get("points").unwrap()[0]["value"].as_f64().unwrap();
+    let Panel::Lines(over_nodes) = &figure.panels[1] else { panic!("curves") };
+    assert_eq!(over_nodes.series[0].points[1], (4.0, value * 1e-6));
+
+    let text = report([file.display().to_string()]).page().unwrap().to_string();
+    assert_eq!(heads(&text), ["What it gives", "What was run", "The study", "How to do it again"]);
+    self::alone(&text);
 }
 
 #[test]

@@ -18,20 +18,25 @@ use super::{Format, Run};
 /// The suite.
 pub(super) struct NcclTests;
 
+/// What stands before the name of the operation.
+const STARTING: &str = "Collective test starting:";
+
 impl Format for NcclTests {
     fn begins(&self, line: &Line<'_>, rows: &mut Rows<'_>) -> Option<Box<dyn Run>> {
         let remark = line.text.trim_start().strip_prefix('#')?.trim_start();
         let release = remark.strip_prefix("nccl-tests version ").or_else(|| remark.strip_prefix("rccl-tests version "));
         let release = release.map(|rest| rest.split_whitespace().next().unwrap_or_default());
-        // The line that old releases begin with, and new ones have further down.
-        let first = release.is_some() || (remark.starts_with("nThread ") && remark.contains("minBytes"));
-        if !first {
+        // The lines that older releases begin with, and new ones have further down.
+        let named = remark.starts_with(STARTING);
+        let settings = remark.starts_with("nThread ") && remark.contains("minBytes");
+        if release.is_none() && !named && !settings {
             return None;
         }
-        if release.is_none() && std::mem::take(&mut rows.expects_devices) {
+        if release.is_none() && rows.expects_devices {
+            rows.expects_devices = named;
             return None;
         }
-        rows.expects_devices = release.is_some();
+        rows.expects_devices = !settings;
         let launch = rows.launched(|tool| tool.ends_with("_perf")).unwrap_or_default();
         let suite = if remark.starts_with("rccl") { "rccl-tests" } else { "nccl-tests" };
         let mut sheet = Sheet::of(launch.tool.clone());
@@ -152,6 +157,10 @@ impl Run for Output {
         if let Some(remark) = text.strip_prefix('#') {
             return self.remark(remark.trim_start());
         }
+        if let Some(version) = text.strip_prefix("rccl-tests: Version ") {
+            self.sheet.release = format!("rccl-tests {}", version.trim());
+            return;
+        }
         let fields: Vec<&str> = text.split_whitespace().collect();
         let Some(Ok(bytes)) = fields.first().map(|first| first.parse::<u64>()) else { return };
         if self.columns.is_empty() {
@@ -197,7 +206,7 @@ impl Run for Output {
 
 impl Output {
     fn remark(&mut self, remark: &str) {
-        if let Some(tool) = remark.strip_prefix("Collective test starting:") {
+        if let Some(tool) = remark.strip_prefix(STARTING) {
             self.sheet.benchmark = tool.trim().to_owned();
         } else if remark.starts_with("nThread ") {
             let words: Vec<&str> = remark.split_whitespace().collect();
