@@ -166,7 +166,7 @@ impl Children {
         }
         let said = String::from_utf8_lossy(&said);
         // What the standard library says before it gives up.
-        if said.contains("memory allocation of") || said.contains("Cannot allocate memory") {
+        if ["memory allocation of", "Cannot allocate memory", "out of memory"].iter().any(|words| said.contains(words)) {
             return Err(Unanswered::TooMuch { limit: self.settings.limits.memory });
         }
         let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();

@@ -52,10 +52,7 @@ fn no_program_depends_on_cores() {
         "krylov --on alaska-roce25 --nodes 16 --ppn 16 -n 256 -i 2",
     ] {
         let run = |cores: &str| printed(&["bench"].into_iter().chain(command.split(' ')).chain(["--cores", cores]).collect::<Vec<_>>());
-        let one = run("1");
-        for cores in ["2", "4"] {
-            assert_eq!(one, run(cores), "{command} on {cores} cores");
-        }
+        assert_eq!(run("1"), run("4"), "{command}");
     }
 }
 
