@@ -200,7 +200,7 @@ fn links(catalog: &Catalog, question: &Question, pattern: Pattern, bytes: u64, p
     let text = lab(question, pattern, &format!("{keys}{any_order}size = \"{bytes} B\"\n"))?;
     let lab = fabriscope_lab::parse(catalog, "the experiment", &text).map_err(|error| Refused::of(&error))?;
     // What would not fit is refused before it begins.
-    let memory = Memory { limit: crate::worker::memory(), ..Memory::default() };
+    let memory = Memory { limit: crate::limits::memory(), ..Memory::default() };
     let settings = RunSettings { drawn: true, seed: Some(question.seed), memory, ..RunSettings::default() };
     let outcome = match fabriscope_lab::run::run(catalog, &lab, &settings).map_err(|error| Refused::of(&error))? {
         LabRun::Sweep(outcome) => outcome,

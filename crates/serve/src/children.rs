@@ -15,9 +15,9 @@ use tokio::sync::Semaphore;
 
 use crate::answer::Reply;
 use crate::kept::Kept;
+use crate::limits::Limits;
 use crate::question::Question;
 use crate::refused::Refused;
-use crate::worker::Limits;
 
 /// How questions are answered.
 #[derive(Debug, Clone)]

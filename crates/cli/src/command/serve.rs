@@ -6,8 +6,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use fabriscope_serve::children::Settings;
+use fabriscope_serve::limits::{Limits, confine};
 use fabriscope_serve::server::serve;
-use fabriscope_serve::worker::{Limits, confine, work};
+use fabriscope_serve::worker::work;
 use fabriscope_units::{Bytes, Span};
 
 use crate::arguments::quantity;
