@@ -29,7 +29,7 @@ capi:
 	@$(CARGO) rustc --release --quiet --package fabriscope-capi --lib --crate-type cdylib,staticlib
 
 demo:
-	@echo "building (two to three minutes the first time) ..." >&2
+	@echo "building (some minutes the first time) ..." >&2
 	@$(MAKE) --no-print-directory build
 	@$(FABRISCOPE) demo
 
