@@ -80,6 +80,24 @@ pub enum Standing {
     Unexplained,
 }
 
+impl Standing {
+    /// The verdict, in words.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Standing::Normal => "normal",
+            Standing::Doubtful => "doubtful",
+            Standing::Explained => "not normal",
+            Standing::Unexplained => "not explained",
+        }
+    }
+    /// Whether something is wrong.
+    #[must_use]
+    pub fn is_alarm(self) -> bool {
+        matches!(self, Standing::Explained | Standing::Unexplained)
+    }
+}
+
 /// A cause with the amount of it that fits best.
 #[derive(Debug, Clone)]
 pub struct Suspect {
@@ -177,22 +195,17 @@ pub fn diagnose(case: &Case<'_>, table: &Measured) -> Result<Diagnosis, Diagnose
     let mut hypotheses = Hypotheses::new(&bench, table, &points, &setup);
     let sites: Vec<Site> = points.iter().map(|p| normal.site(p.kind, &p.metric, p.series, p.bytes)).collect();
     let weighing = normal.weighing(&sites);
-    let density = |curve: &[f64]| {
-        let errors: Vec<f64> = points.iter().zip(curve).map(|(point, value)| libm::log(point.measured / value)).collect();
-        weighing.log_density(&errors)
-    };
+    let errors = |curve: &[f64]| points.iter().zip(curve).map(|(point, value)| libm::log(point.measured / value)).collect::<Vec<f64>>();
+    let density = |curve: &[f64]| weighing.log_density(&errors(curve));
     let expected: Vec<f64> = points.iter().map(|point| point.expected).collect();
     let nothing = density(&expected);
     let (findings, odds) = hypotheses.weigh(nothing, &density);
     let normal_probability = 1.0 / (1.0 + libm::exp(odds));
-    let mut sizes: Vec<f64> = points.iter().map(|point| libm::log(point.measured / point.expected).abs()).collect();
-    let (kind, median) = (points[0].kind, self::median(&mut sizes));
+    let sizes = |curve: &[f64]| errors(curve).into_iter().map(f64::abs).collect::<Vec<f64>>();
+    let (kind, median) = (points[0].kind, median(&mut sizes(&expected)));
     let rarity = normal.rarity(kind, median);
     let far = rarity.0 >= ENOUGH && normal.worst(kind).is_some_and(|worst| median > FARTHER * worst);
-    let explains = findings.first().is_some_and(|best| {
-        let left = points.iter().zip(&best.suspects[0].curve).map(|(point, value)| libm::log(point.measured / value).abs());
-        normal.share(kind, &mut left.collect::<Vec<f64>>()) >= LEFT
-    });
+    let explains = findings.first().is_some_and(|best| normal.share(kind, &mut sizes(&best.suspects[0].curve)) >= LEFT);
     let standing = match () {
         () if normal_probability < ALARM && explains => Standing::Explained,
         () if far => Standing::Unexplained,

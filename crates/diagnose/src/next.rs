@@ -80,10 +80,10 @@ fn value(catalog: &Catalog, setup: &Setup, run: &str, suspect: &Suspect) -> Opti
     let layout = if on_gpus { setup.layout } else { layout_of(tool, &setup.parts, Some(2), Some(1)) };
     let mut changed = Setup { tool, options, layout, message_bytes: None, ..setup.clone() };
     let amounts_of = ALL[suspect.cause].amounts;
-    let here = amounts_of(&Scene { catalog, setup: &changed });
+    let (here, there) = (amounts_of(&Scene { catalog, setup: &changed }), amounts_of(&Scene { catalog, setup }));
     // The cause in the same amount, as it is made to this run; one that this program cannot have leaves it as it should be.
-    let (there, own) = (amounts_of(&Scene { catalog, setup }), here.iter().position(|amount| amount.what == suspect.what));
-    let amount = own.map(|place| &here[place]).or_else(|| there.get(suspect.amount).filter(|_| !here.is_empty()));
+    let same = here.iter().find(|amount| amount.what == suspect.what);
+    let amount = same.or_else(|| there.get(suspect.amount).filter(|_| !here.is_empty()));
     if let Some(amount) = amount {
         let _ = (amount.change)(&mut changed);
     }

@@ -170,18 +170,13 @@ impl Normal {
 
     /// Tables of the kind, and the share of them whose median error is as large as `median` or larger.
     pub(crate) fn rarity(&self, kind: Kind, median: f64) -> (usize, f64) {
-        let Some(known) = self.medians.get(&kind).filter(|known| !known.is_empty()) else { return (0, 1.0) };
-        let larger = known.iter().filter(|value| **value >= median).count();
-        (known.len(), larger as f64 / known.len() as f64)
+        let known = self.medians.get(&kind);
+        (known.map_or(0, Vec::len), share_beyond(known, median))
     }
 
     /// The share of tables of the kind that are off by as much as these errors, in the middle and at nine in ten of their points.
     pub(crate) fn share(&self, kind: Kind, errors: &mut [f64]) -> f64 {
-        let of = |known: Option<&Vec<f64>>, value: f64| match known {
-            Some(known) if !known.is_empty() => known.iter().filter(|known| **known >= value).count() as f64 / known.len() as f64,
-            _ => 1.0,
-        };
-        of(self.medians.get(&kind), median(errors)).min(of(self.tails.get(&kind), tail(errors)))
+        share_beyond(self.medians.get(&kind), median(errors)).min(share_beyond(self.tails.get(&kind), tail(errors)))
     }
 
     /// The largest median error of a table of the kind.
@@ -195,6 +190,14 @@ impl Weighing {
     pub(crate) fn log_density(&self, errors: &[f64]) -> f64 {
         let terms: Vec<f64> = self.factors.iter().map(|(weight, factor)| weight + factor.log_density(errors)).collect();
         log_sum(&terms)
+    }
+}
+
+/// The share of known values that are as large as `value` or larger; all where nothing is known.
+fn share_beyond(known: Option<&Vec<f64>>, value: f64) -> f64 {
+    match known {
+        Some(known) if !known.is_empty() => known.iter().filter(|known| **known >= value).count() as f64 / known.len() as f64,
+        _ => 1.0,
     }
 }
 

@@ -18,12 +18,7 @@ pub fn diagnosis(found: &Diagnosis, file: &str, catalog: &Catalog) -> Outcome {
     let mut outcome = Outcome::new();
     let (tables, share) = found.rarity;
     let off = 100.0 * (libm::exp(found.median) - 1.0);
-    let word = match found.standing {
-        Standing::Normal => "normal",
-        Standing::Doubtful => "doubtful",
-        Standing::Explained => "not normal",
-        Standing::Unexplained => "not explained",
-    };
+    let word = found.standing.word();
     outcome.note(format!("{file} on {}: {word}", found.setup.parts.name));
     outcome.note(format!(
         "{} points, the middle one {off:.1} % off what is expected; of {tables} published tables of {}, {:.0} % are as far off or farther",
@@ -56,7 +51,7 @@ pub fn diagnosis(found: &Diagnosis, file: &str, catalog: &Catalog) -> Outcome {
     }
     outcome.keyed_table("causes", ranked(&found.findings, "")).text("\n");
     outcome.keyed_table("points", points(&found.points, found.findings.first().map(|finding| &finding.suspects[0])));
-    if matches!(found.standing, Standing::Explained | Standing::Unexplained) {
+    if found.standing.is_alarm() {
         outcome.judge(Verdict::Bad);
     }
     outcome

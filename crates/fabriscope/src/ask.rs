@@ -8,7 +8,7 @@ use fabriscope_explain::{Changes, ExplainRequest};
 use fabriscope_lab::LabError;
 use fabriscope_lab::bench::{BenchEngine, BenchRequest, Listener, Said, Stack, noise, placement};
 use fabriscope_lab::devices::DeviceOptions;
-use fabriscope_lab::run::{LabRun, RunSettings};
+use fabriscope_lab::run::RunSettings;
 use fabriscope_report::Outcome;
 use fabriscope_units::{Remedy, Span};
 
@@ -238,10 +238,7 @@ impl<'a> Run<'a> {
             }
             settings.series = Some(step);
         }
-        Ok(match fabriscope_lab::run::run(catalog, &lab, &settings)? {
-            LabRun::Sweep(outcome) => outcome,
-            LabRun::One(single) => single.outcome(&lab),
-        })
+        Ok(fabriscope_lab::run::run(catalog, &lab, &settings)?.outcome(&lab))
     }
 }
 

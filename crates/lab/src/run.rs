@@ -81,6 +81,17 @@ pub enum LabRun {
     Sweep(Outcome),
 }
 
+impl LabRun {
+    /// The outcome of either.
+    #[must_use]
+    pub fn outcome(self, lab: &ResolvedLab) -> Outcome {
+        match self {
+            LabRun::One(single) => single.outcome(lab),
+            LabRun::Sweep(outcome) => outcome,
+        }
+    }
+}
+
 /// What came out of a lab with one run.
 #[derive(Debug)]
 pub struct SingleRun {

@@ -5,11 +5,11 @@
 
 use fabriscope::{OnCluster, Outcome};
 use fabriscope_catalog::{Catalog, ResolvedCluster};
-use fabriscope_fabric::routing::Sharing;
 use fabriscope_lab::memory::Memory;
-use fabriscope_lab::run::{LabRun, RunSettings};
+use fabriscope_lab::run::RunSettings;
 use fabriscope_report::figure::{Figure, Panel};
 use fabriscope_report::render::html::{self, Page, Part};
+use fabriscope_report::render::{Renderer, Text};
 use fabriscope_report::{Cell, Column, Grid};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -88,9 +88,7 @@ fn in_words(error: &dyn miette::Diagnostic, question: &Question) -> Refused {
 }
 
 fn shown(page: &mut Page, outcome: &Outcome) {
-    for figure in outcome.figures() {
-        page.push(Part::Figure(figure.clone()));
-    }
+    page.figures(outcome.figures());
     html::body(page, outcome.blocks());
 }
 
@@ -108,11 +106,7 @@ fn run(catalog: &Catalog, question: &Question, job: &Job) -> Result<Outcome, Ref
 
 fn benchmark(catalog: &Catalog, question: &Question, job: &Job, page: &mut Page) -> Result<String, Refused> {
     let outcome = run(catalog, question, job)?;
-    let text: String = outcome
-        .blocks()
-        .iter()
-        .filter_map(|block| if let fabriscope_report::Block::Text(text) = block { Some(text.as_str()) } else { None })
-        .collect();
+    let text = Text.render(&outcome).map_err(|error| Refused::of(&error))?;
     if question.changes.is_empty() {
         shown(page, &outcome);
         return Ok(text);
@@ -196,17 +190,14 @@ fn links(catalog: &Catalog, question: &Question, pattern: Pattern, bytes: u64, p
     // Where each packet has a path of its own, receivers take them in any order.
     let keys =
         pattern.keys.replace("{half}", &(hosts / 2).max(1).to_string()).replace("{most}", &(hosts - 1).min(MOST_SENDERS).to_string());
-    let any_order = if matches!(parts.routing.sharing(), Sharing::Packet | Sharing::Load) { "any_order = true\n" } else { "" };
+    let any_order = if parts.routing.reorders() { "any_order = true\n" } else { "" };
     let text = lab(question, pattern, &format!("{keys}{any_order}size = \"{bytes} B\"\n"))?;
     let lab = fabriscope_lab::parse(catalog, "the experiment", &text).map_err(|error| Refused::of(&error))?;
     // What would not fit is refused before it begins.
     let memory = Memory { limit: crate::limits::memory(), ..Memory::default() };
     let settings = RunSettings { drawn: true, seed: Some(question.seed), memory, ..RunSettings::default() };
-    let outcome = match fabriscope_lab::run::run(catalog, &lab, &settings).map_err(|error| Refused::of(&error))? {
-        LabRun::Sweep(outcome) => outcome,
-        LabRun::One(single) => single.outcome(&lab),
-    };
-    shown(page, &outcome);
+    let run = fabriscope_lab::run::run(catalog, &lab, &settings).map_err(|error| Refused::of(&error))?;
+    shown(page, &run.outcome(&lab));
     page.words("The experiment, to be kept as a file and run by fabriscope run:");
     page.push(Part::Verbatim(text));
     Ok(())
@@ -275,8 +266,7 @@ mod tests {
     fn a_benchmark_is_what_the_program_prints() {
         let answer = asked("cluster=ri2&tool=osu_latency&options=-m 8:64 -i 10");
         let alone = fabriscope::bench("osu_latency", "ri2").args(["-m", "8:64", "-i", "10"]).outcome().unwrap();
-        use fabriscope::render::Renderer;
-        assert_eq!(answer.text, fabriscope::render::Text.render(&alone).unwrap());
+        assert_eq!(answer.text, Text.render(&alone).unwrap());
         assert!(answer.html.contains("<svg") && answer.html.contains("fabriscope bench osu_latency --on ri2 -m 8:64 -i 10"));
     }
 

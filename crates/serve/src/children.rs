@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fabriscope_units::Bytes;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 use tokio::sync::Semaphore;
 
@@ -141,22 +141,8 @@ impl Children {
             // A process that does not read its question says why below.
             let _ = input.write_all(query.as_bytes()).await;
         }
-        let (mut answer, mut said) = (Vec::new(), Vec::new());
-        let (output, errors) = (child.stdout.take(), child.stderr.take());
-        let reading = async {
-            match output {
-                Some(output) => output.take(MOST_ANSWER + 1).read_to_end(&mut answer).await.map(drop),
-                None => Ok(()),
-            }
-        };
-        let hearing = async {
-            match errors {
-                Some(errors) => errors.take(MOST_SAID).read_to_end(&mut said).await.map(drop),
-                None => Ok(()),
-            }
-        };
-        let (read, _) = tokio::join!(reading, hearing);
-        read.map_err(|cause| ended(cause.to_string()))?;
+        let (answer, said) = tokio::join!(read(child.stdout.take(), MOST_ANSWER + 1), read(child.stderr.take(), MOST_SAID));
+        let (answer, said) = (answer.map_err(|cause| ended(cause.to_string()))?, said.unwrap_or_default());
         if answer.len() as u64 > MOST_ANSWER {
             return Err(ended(format!("the answer has more than {} MiB", MOST_ANSWER >> 20)));
         }
@@ -172,6 +158,15 @@ impl Children {
         let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
         Err(ended(format!("{status}{}{last}", if last.is_empty() { "" } else { ": " })))
     }
+}
+
+/// What a stream of a process gives, up to so many bytes.
+async fn read(stream: Option<impl AsyncRead + Unpin>, most: u64) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if let Some(stream) = stream {
+        stream.take(most).read_to_end(&mut bytes).await?;
+    }
+    Ok(bytes)
 }
 
 /// What a question holds while it waits or is answered.

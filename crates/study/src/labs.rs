@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use fabriscope_catalog::Catalog;
-use fabriscope_lab::run::{LabRun, RunSettings};
+use fabriscope_lab::run::RunSettings;
 use fabriscope_lab::{ResolvedLab, Workload, load_under};
 use fabriscope_report::Cell;
 
@@ -100,8 +100,5 @@ pub fn run(catalog: &Catalog, point: &LabPoint) -> Result<PointResult, String> {
     let lab = point.load(catalog)?;
     let settings = RunSettings { seed: point.seed, ..RunSettings::default() };
     let done = fabriscope_lab::run::run(catalog, &lab, &settings).map_err(|error| in_full(&error))?;
-    Ok(PointResult::of_lab(&match done {
-        LabRun::Sweep(outcome) => outcome,
-        LabRun::One(single) => single.outcome(&lab),
-    }))
+    Ok(PointResult::of_lab(&done.outcome(&lab)))
 }

@@ -167,11 +167,6 @@ fn rank(found: &Diagnosis, cause: &str) -> Option<usize> {
     found.findings.iter().position(|finding| finding.suspects.iter().any(|suspect| suspect.cause().name == cause)).map(|at| at + 1)
 }
 
-/// Whether a table is called not normal.
-fn is_alarm(found: &Diagnosis) -> bool {
-    matches!(found.standing, Standing::Explained | Standing::Unexplained)
-}
-
 /// What came of a case: alarm, rank, and the table's row.
 struct Came {
     cause: String,
@@ -183,15 +178,10 @@ struct Came {
 
 fn came(line: &Line, id: u64, errors: &[KnownError]) -> Came {
     let found = diagnosed(&made(line, true, id), &Terms::default(), errors);
-    let alarm = is_alarm(&found);
+    let alarm = found.standing.is_alarm();
     let first: Vec<&str> = found.findings.first().map_or(Vec::new(), |best| best.suspects.iter().map(|s| s.cause().name).collect());
     let rank = rank(&found, &line.cause);
-    let verdict = match found.standing {
-        Standing::Normal => "normal",
-        Standing::Doubtful => "doubtful",
-        Standing::Explained => "not normal",
-        Standing::Unexplained => "not explained",
-    };
+    let verdict = found.standing.word();
     let told = rank.map_or_else(|| "-".to_owned(), |rank| rank.to_string());
     let Line { cluster, benchmark, cause, amount, .. } = line;
     let row =
@@ -230,7 +220,7 @@ fn the_suite_has_the_rates_of_its_page() {
         .par_iter()
         .enumerate()
         .filter(|(id, _)| id % 3 == 0)
-        .map(|(id, line)| is_alarm(&diagnosed(&made(line, false, 1000 + id as u64), &Terms::default(), &errors)))
+        .map(|(id, line)| diagnosed(&made(line, false, 1000 + id as u64), &Terms::default(), &errors).standing.is_alarm())
         .collect();
     let (calm, false_calm) = (undisturbed.len(), undisturbed.iter().filter(|alarm| **alarm).count());
     let (alarms, tables) = published_tables(&errors);
@@ -301,7 +291,7 @@ fn published_tables(errors: &[KnownError]) -> (Vec<String>, usize) {
         tables += 1;
         let best = found.findings.first().map(|best| &best.suspects[0]);
         let told = best.map_or(String::new(), |best| format!("{}, {}", best.cause().name, best.what));
-        if is_alarm(&found) {
+        if found.standing.is_alarm() {
             let word = if found.standing == Standing::Explained { told } else { "not explained".to_owned() };
             alarms.push(format!("{}: {word}", table.rows()[0].table));
         }

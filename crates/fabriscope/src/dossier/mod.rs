@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use fabriscope_catalog::Catalog;
-use fabriscope_lab::run::{LabRun, RunSettings};
+use fabriscope_lab::run::RunSettings;
 use fabriscope_report::render::html::{self, Page, Part};
 
 use crate::ask::catalog;
@@ -166,13 +166,8 @@ impl Work<'_> {
         (self.progress)(1, 3);
         page.head(2, "What happens in the experiment");
         let settings = RunSettings { drawn: true, seed: Some(self.seed).filter(|seed| *seed != 1), ..RunSettings::default() };
-        let outcome = match fabriscope_lab::run::run(self.catalog, &lab, &settings)? {
-            LabRun::Sweep(outcome) => outcome,
-            LabRun::One(single) => single.outcome(&lab),
-        };
-        for figure in outcome.figures() {
-            page.push(Part::Figure(figure.clone()));
-        }
+        let outcome = fabriscope_lab::run::run(self.catalog, &lab, &settings)?.outcome(&lab);
+        page.figures(outcome.figures());
         html::body(&mut page, outcome.blocks());
         (self.progress)(2, 3);
         trust::section(self, &design, &mut page)?;
@@ -194,9 +189,7 @@ impl Work<'_> {
         if outcome.figures().is_empty() {
             page.words("Nothing varies by number: there are no curves to draw.");
         }
-        for figure in outcome.figures() {
-            page.push(Part::Figure(figure.clone()));
-        }
+        page.figures(outcome.figures());
         page.head(2, "What was run");
         html::body(&mut page, outcome.blocks());
         page.head(2, "The study");

@@ -53,9 +53,7 @@ pub(super) fn section(work: &Work<'_>, design: &Design, page: &mut Page) {
         any = true;
         match work.drawn(design, line, nodes) {
             Ok(outcome) => {
-                for figure in outcome.figures() {
-                    page.push(Part::Figure(figure.clone()));
-                }
+                page.figures(outcome.figures());
                 if let Some(grid) = points(&outcome) {
                     page.push(Part::Table { caption: format!("{tool}, by size"), grid });
                 }
@@ -114,9 +112,7 @@ pub(super) fn what_binds(work: &Work<'_>, design: &Design, page: &mut Page) {
         page.head(3, words);
         match crate::explain("osu_latency", &design.name).catalog(work.catalog).size(size).seed(work.seed).outcome() {
             Ok(outcome) => {
-                for figure in outcome.figures() {
-                    page.push(Part::Figure(figure.clone()));
-                }
+                page.figures(outcome.figures());
                 let told: Vec<_> =
                     outcome.blocks().iter().filter(|block| !matches!(block, fabriscope_report::Block::Table(_))).cloned().collect();
                 body(page, &told);

@@ -68,13 +68,12 @@ fn figure((of, metric, unit): &Of, values: &[Value]) -> Option<Figure> {
         panels.push(panel(lines, values, factor, &place, &|value| name(value, &varies, None), &mut left));
     }
     for column in varies.iter().copied() {
-        let numbers: Option<Vec<f64>> = columns[column].iter().map(|text| number(text)).collect();
-        if numbers.is_none_or(|numbers| numbers.len() < 2) || column == "seed" {
-            continue;
-        }
+        let numbers: Option<Vec<(f64, Unit)>> = columns[column].iter().map(|text| number(text)).collect();
+        let Some(numbers) = numbers.filter(|numbers| numbers.len() > 1 && column != "seed") else { continue };
+        let unit = if numbers.iter().all(|(_, unit)| *unit == numbers[0].1) { numbers[0].1 } else { Unit::Other("") };
         let scale = column == "nodes" || column == "ranks_per_node";
         let label = column.replace('_', " ");
-        let x = match axis_unit(&columns[column]) {
+        let x = match unit {
             _ if scale => Axis::log2(label, Unit::Count),
             Unit::Bytes => Axis::log2(label, Unit::Bytes),
             unit => Axis::linear(label, unit),
@@ -84,7 +83,7 @@ fn figure((of, metric, unit): &Of, values: &[Value]) -> Option<Figure> {
         let ends: Vec<Option<u64>> = if sizes.is_empty() { vec![None] } else { vec![sizes.first().copied(), sizes.last().copied()] };
         let place = |value: &Value| {
             let of_end = ends.contains(&value.bytes);
-            value.asked.iter().find(|(name, _)| name == column).filter(|_| of_end).and_then(|(_, text)| number(text))
+            value.asked.iter().find(|(name, _)| name == column).filter(|_| of_end).and_then(|(_, text)| Some(number(text)?.0))
         };
         let size = |value: &Value| value.bytes.filter(|_| sizes.len() > 1);
         panels.push(panel(Lines::over(x, y()), values, factor, &place, &|value| name(value, &others, size(value)), &mut left));
@@ -138,24 +137,13 @@ fn name(value: &Value, varies: &[&str], bytes: Option<u64>) -> String {
     words.chain(bytes.map(|bytes| Unit::Bytes.exact(bytes as f64))).collect::<Vec<_>>().join(", ")
 }
 
-/// A number with or without its unit, in the base of that.
-fn number(text: &str) -> Option<f64> {
-    let bare = text.parse::<f64>().ok();
-    let bytes = || Bytes::parse(text).ok().map(|bytes| bytes.0 as f64);
-    let span = || Span::parse(text).ok().map(|span| span.as_ps() as f64 * 1e-12);
-    let rate = || Rate::parse(text).ok().map(|rate| rate.as_bps() as f64);
+/// A number, with or without its unit, in the base of that.
+fn number(text: &str) -> Option<(f64, Unit)> {
+    let bare = text.parse().ok().map(|number| (number, Unit::Other("")));
+    let bytes = || Bytes::parse(text).ok().map(|bytes| (bytes.0 as f64, Unit::Bytes));
+    let span = || Span::parse(text).ok().map(|span| (span.as_ps() as f64 * 1e-12, Unit::Seconds));
+    let rate = || Rate::parse(text).ok().map(|rate| (rate.as_bps() as f64, Unit::BitsPerSecond));
     bare.or_else(bytes).or_else(span).or_else(rate)
-}
-
-fn axis_unit(texts: &BTreeSet<&str>) -> Unit {
-    let all = |is: &dyn Fn(&str) -> bool| texts.iter().all(|text| is(text));
-    match () {
-        () if all(&|text| text.parse::<f64>().is_ok()) => Unit::Other(""),
-        () if all(&|text| Bytes::parse(text).is_ok()) => Unit::Bytes,
-        () if all(&|text| Span::parse(text).is_ok()) => Unit::Seconds,
-        () if all(&|text| Rate::parse(text).is_ok()) => Unit::BitsPerSecond,
-        () => Unit::Other(""),
-    }
 }
 
 /// When the last message of a lab is there.

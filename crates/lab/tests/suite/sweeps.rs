@@ -3,17 +3,14 @@
 use crate::labs::catalog;
 
 use fabriscope_lab::parse;
-use fabriscope_lab::run::{LabRun, RunSettings, run};
+use fabriscope_lab::run::{RunSettings, run};
 use fabriscope_report::Outcome;
 use serde_json::Value;
 
 fn outcome(text: &str, settings: &RunSettings) -> Outcome {
     let catalog = catalog();
     let lab = parse(catalog, "lab.toml", text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    match run(catalog, &lab, settings).unwrap_or_else(|error| panic!("{error}\n{text}")) {
-        LabRun::One(single) => single.outcome(&lab),
-        LabRun::Sweep(outcome) => outcome,
-    }
+    run(catalog, &lab, settings).unwrap_or_else(|error| panic!("{error}\n{text}")).outcome(&lab)
 }
 
 fn swept(text: &str) -> Outcome {

@@ -5,7 +5,7 @@ const form = document.getElementById('question');
 const cancel = document.getElementById('cancel');
 const shared = document.getElementById('shared');
 // Which fields an answer depends on: others may change without asking again.
-const CHANGES = ['link', 'nic', 'slot', 'switch', 'software', 'routing', 'congestion', 'mtu'];
+const CHANGES = [...document.querySelectorAll('#changes select')].map((select) => select.name);
 const FIELDS = {
   benchmark: ['cluster', 'tool', 'options', 'nodes', 'ranks', ...CHANGES],
   explain: ['cluster', 'tool', 'options', 'nodes', 'ranks', 'size', ...CHANGES],

@@ -29,9 +29,7 @@ pub fn page(outcome: &Outcome) -> Page {
     let mut page = Page::new(title.unwrap_or_else(|| "Fabriscope".to_owned()));
     if !outcome.figures().is_empty() {
         page.head(2, "Pictures");
-        for figure in outcome.figures() {
-            page.push(Part::Figure(figure.clone()));
-        }
+        page.figures(outcome.figures());
     }
     page.head(2, "Results");
     body(&mut page, outcome.blocks());

@@ -77,6 +77,11 @@ impl Page {
     pub fn words(&mut self, words: impl Into<String>) -> &mut Page {
         self.push(Part::Words(words.into()))
     }
+    /// Adds pictures.
+    pub fn figures(&mut self, figures: &[Figure]) -> &mut Page {
+        self.parts.extend(figures.iter().cloned().map(Part::Figure));
+        self
+    }
     /// Adds remarks, if there are any.
     pub fn notes(&mut self, notes: Vec<String>) -> &mut Page {
         if notes.is_empty() { self } else { self.push(Part::List(notes)) }
