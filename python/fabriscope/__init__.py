@@ -15,6 +15,7 @@ from fabriscope._ask import bench, calibrate, clusters, diagnose, expect, explai
 from fabriscope._cluster import Catalog, Cluster
 from fabriscope._errors import CatalogError, FabriscopeError, FlawError, RunError, TableError
 from fabriscope._fabriscope import __version__
+from fabriscope._prototypes import Choice, CongestionControl, Feedback, Line
 from fabriscope._results import Outcome, Table
 from fabriscope._rounds import Move, Piece, Round, collective, copy, reduce, traffic
 from fabriscope._sweep import sweep
@@ -22,9 +23,13 @@ from fabriscope._sweep import sweep
 __all__ = [
     "Catalog",
     "CatalogError",
+    "Choice",
     "Cluster",
+    "CongestionControl",
     "FabriscopeError",
+    "Feedback",
     "FlawError",
+    "Line",
     "Move",
     "Outcome",
     "Piece",

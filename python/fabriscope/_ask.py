@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from fabriscope import _fabriscope
-from fabriscope._cluster import Catalog, Cluster, command, folder_words, resolved
+from fabriscope._cluster import Catalog, Cluster, command, named, resolved
+from fabriscope._prototypes import Chooses
 from fabriscope._progress import Progress, heard
 from fabriscope._results import Outcome
 
@@ -108,6 +109,7 @@ def run(
     seed: int | None = None,
     threads: int | None = None,
     step: str | None = None,
+    routing: Chooses | None = None,
     catalog: Catalog | None = None,
 ) -> Outcome:
     """Run an experiment file.
@@ -122,6 +124,10 @@ def run(
         Cores for one run; the result does not depend on it.
     step
         Looks at queues and rates at every step of this length, such as ``"1us"``: the table ``series``.
+    routing
+        Chooses among the ways of the routing of the lab's cluster (:meth:`Cluster.routed`); schemes with a routing of their own keep it.
+    catalog
+        Where clusters and parts come from, congestion controls of your own among them.
 
     Returns
     -------
@@ -135,7 +141,7 @@ def run(
     RunError
         What the engine does not do.
     """
-    settings = {"seed": seed, "threads": threads, "step": step}
+    settings = {"seed": seed, "threads": threads, "step": step, "routing": routing}
     inner = None if catalog is None else catalog._inner
     return Outcome(_fabriscope.run(Path(lab), settings, inner))
 
@@ -181,7 +187,7 @@ def validate(
     *tables: str,
     measured: str | os.PathLike[str] | None = None,
     settings: str | os.PathLike[str] | None = None,
-    on: str | None = None,
+    on: On | None = None,
     long: bool = False,
     points: bool = True,
     seed: int | None = None,
@@ -208,15 +214,18 @@ def validate(
     TableError
         There is no such table, or a file cannot be read.
     """
+    name, own = named(on, catalog)
     given = {
         "measured": None if measured is None else Path(measured),
         "settings": None if settings is None else Path(settings),
-        "on": on,
+        "on": name,
         "long": long,
         "points": points,
         "seed": seed,
     }
     inner = None if catalog is None else catalog._inner
+    for cluster in own:
+        inner = (inner or cluster._inner.catalog).with_cluster(cluster._inner)
     with heard(progress, "validating") as hears:
         return Outcome(_fabriscope.validate(list(tables), given, inner, hears))
 
@@ -224,7 +233,7 @@ def validate(
 def diagnose(
     measured: str | os.PathLike[str],
     *,
-    on: str | os.PathLike[str] | None = None,
+    on: On | None = None,
     before: str | os.PathLike[str] | None = None,
     settings: str | os.PathLike[str] | None = None,
     seed: int | None = None,
@@ -237,7 +246,7 @@ def diagnose(
     measured
         A CSV file, or what a tool printed.
     on
-        A cluster by name, or a TOML file; the one that the rows name by default.
+        The cluster; the one that the rows name by default.
     before
         An earlier run of the same: what changed since then.
     settings
@@ -249,7 +258,8 @@ def diagnose(
         Its ``good`` is whether all is normal.
     """
     pair = ["--before", os.fspath(before), "--after", os.fspath(measured)] if before else [os.fspath(measured)]
-    return Outcome(command("diagnose", *pair, *_options(on=on, settings=settings, seed=seed), *folder_words(catalog)))
+    name, own = named(on, catalog)
+    return Outcome(command("diagnose", *pair, *_options(on=name, settings=settings, seed=seed), catalog=catalog, on=own))
 
 
 def calibrate(
@@ -268,11 +278,11 @@ def calibrate(
         which :class:`Cluster` takes.
     """
     files = [os.fspath(file) for file in measured]
-    return Outcome(command("calibrate", *files, *_options(on=on, settings=settings, seed=seed), *folder_words(catalog)))
+    return Outcome(command("calibrate", *files, *_options(on=on, settings=settings, seed=seed), catalog=catalog))
 
 
 def expect(
-    cluster: str | os.PathLike[str],
+    cluster: On,
     *,
     tools: Sequence[str] = (),
     nodes: int | None = None,
@@ -285,7 +295,7 @@ def expect(
     Parameters
     ----------
     cluster
-        A cluster by name, or a TOML file, with ``:nodes`` if another number is wanted.
+        The cluster; a name or a file with ``:nodes`` if another number is wanted.
     tools
         Only these; all of the table by default.
     nodes, ranks_per_node
@@ -298,18 +308,20 @@ def expect(
     """
     words = [word for tool in tools for word in ("--tool", tool)]
     job = _options(nodes=nodes, ppn=ranks_per_node, seed=seed)
-    return Outcome(command("expect", os.fspath(cluster), *words, *job, *folder_words(catalog)))
+    name, own = named(cluster, catalog)
+    return Outcome(command("expect", str(name), *words, *job, catalog=catalog, on=own))
 
 
 def report(
-    *subjects: str | os.PathLike[str],
+    *subjects: On,
     output: str | os.PathLike[str],
     prices: str | os.PathLike[str] | None = None,
     catalog: Catalog | None = None,
 ) -> Path:
-    """Write one page about a cluster, several side by side, or an experiment file; gives its path."""
-    words = [os.fspath(subject) for subject in subjects]
-    command("report", *words, *_options(prices=prices, output=output), *folder_words(catalog))
+    """Write one page about a cluster, several side by side, an experiment file or a study; gives its path."""
+    pairs = [named(subject, catalog) for subject in subjects]
+    own = [cluster for _, clusters in pairs for cluster in clusters]
+    command("report", *(str(name) for name, _ in pairs), *_options(prices=prices, output=output), catalog=catalog, on=own)
     return Path(output)
 
 
@@ -320,15 +332,15 @@ def tools() -> Outcome:
 
 def clusters(*, catalog: Catalog | None = None) -> Outcome:
     """The clusters of the catalogue."""
-    return Outcome(command("clusters", *folder_words(catalog)))
+    return Outcome(command("clusters", catalog=catalog))
 
 
 def parts(*names: str, catalog: Catalog | None = None) -> Outcome:
     """The parts of the catalogue; of named ones each number with its value, basis and source."""
-    return Outcome(command("parts", *names, *folder_words(catalog)))
+    return Outcome(command("parts", *names, catalog=catalog))
 
 
-def topo(cluster: str, *options: str, catalog: Catalog | None = None) -> Outcome:
+def topo(cluster: On, *options: str, catalog: Catalog | None = None) -> Outcome:
     """What a topology is worth: diameter, bisection, path diversity, worst load of a pattern, deadlock.
 
     Parameters
@@ -338,7 +350,8 @@ def topo(cluster: str, *options: str, catalog: Catalog | None = None) -> Outcome
     options
         As of ``fabriscope topo``: ``"--pattern", "adversarial"``, ``"--routing", "minimal"``.
     """
-    return Outcome(command("topo", cluster, *words_of(options), *folder_words(catalog)))
+    name, own = named(cluster, catalog)
+    return Outcome(command("topo", str(name), *words_of(options), catalog=catalog, on=own))
 
 
 def words_of(options: tuple[str | int, ...]) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from fabriscope import _fabriscope
 from fabriscope._errors import FabriscopeError
+from fabriscope._prototypes import Chooses, CongestionControl, added
 
 
 class Catalog:
@@ -21,6 +22,8 @@ class Catalog:
     folder
         A folder with ``nics/``, ``switches/``, ``clusters/`` … as in the catalogue; what is there replaces
         parts of the same name.
+    congestion
+        Congestion controls of your own by name (:class:`CongestionControl`); clusters and labs name them like those of the catalogue.
 
     Raises
     ------
@@ -33,8 +36,13 @@ class Catalog:
     True
     """
 
-    def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
-        self._inner = _fabriscope.Catalog(None if folder is None else Path(folder))
+    def __init__(
+        self,
+        folder: str | os.PathLike[str] | None = None,
+        *,
+        congestion: Mapping[str, type[CongestionControl]] | None = None,
+    ) -> None:
+        self._inner = added(_fabriscope.Catalog(None if folder is None else Path(folder)), congestion)
         self.folder = None if folder is None else Path(folder)
 
     @staticmethod
@@ -140,20 +148,40 @@ class Cluster:
         """
         path = Path(file).resolve()
         options = [*(["--node", node] if node else []), *(["--hosts", hosts] if hosts else [])]
-        common = folder_words(catalog)
-        is_node = "host" in json.loads(command("import", str(path), *common).json())
+        is_node = "host" in json.loads(command("import", str(path), catalog=catalog).json())
         with tempfile.TemporaryDirectory() as folder:
             if not is_node:
                 draft = Path(folder) / f"{path.name.split('.')[0]}.toml"
-                command("import", str(path), *options, *common, "-o", str(draft))
+                command("import", str(path), *options, "-o", str(draft), catalog=catalog)
                 return cls(draft, catalog=catalog)
             name = f"{path.name.split('.')[0]}-imported"
             part = Path(folder) / "nodes" / f"{name}.toml"
             part.parent.mkdir()
-            command("import", str(path), *options, *common, "-o", str(part))
+            command("import", str(path), *options, "-o", str(part), catalog=catalog)
             # Two of them, wired as a cluster of the catalogue whose nodes have that adapter.
             own = Catalog(folder)
             return cls({"base": _with_adapter(own, name), "name": name, "nodes": 2, "node": {"part": name}}, catalog=own)
+
+    def routed(self, choose: Chooses) -> Cluster:
+        """The same with packets that go where a function of yours says.
+
+        Parameters
+        ----------
+        choose
+            Called with a :class:`Choice` for each packet at each switch, gives a place in its ``options``: the hops that the cluster's
+            own routing could answer with, which is why what that one proves (no deadlock, the longest path) holds. With ``ecmp`` under it
+            packets of a flow are expected in order; with ``spray`` or ``adaptive`` in any.
+
+        Examples
+        --------
+        >>> def shortest_queue(choice):
+        ...     return choice.queues.index(min(choice.queues))
+        >>> Cluster("lab-roce-128").routed(shortest_queue).name
+        'lab-roce-128'
+        """
+        cluster = Cluster.__new__(Cluster)
+        cluster._inner = self._inner.routed(choose)
+        return cluster
 
     @property
     def name(self) -> str:
@@ -192,14 +220,21 @@ def _with_adapter(catalog: Catalog, node: str) -> str:
     )
 
 
-def command(*words: str) -> _fabriscope.Outcome:
-    """What a command line finds, as the binding has it."""
-    return _fabriscope.command(["fabriscope", *words])
+def command(*words: str, catalog: Catalog | None = None, on: Sequence[Cluster] = ()) -> _fabriscope.Outcome:
+    """What a command line finds on a catalogue and clusters at hand, as the binding has it."""
+    inner = None if catalog is None else catalog._inner
+    for cluster in on:
+        inner = (inner or cluster._inner.catalog).with_cluster(cluster._inner)
+    return _fabriscope.command(["fabriscope", *words], inner)
 
 
-def folder_words(catalog: Catalog | None) -> list[str]:
-    """The option of a command line that names the folder of a catalogue."""
-    return [] if catalog is None or catalog.folder is None else ["--catalog", str(catalog.folder)]
+def named(on: Cluster | str | os.PathLike[str] | Mapping[str, Any] | None, catalog: Catalog | None) -> tuple[str | None, list[Cluster]]:
+    """What a command line calls the cluster that an argument means, and the cluster, where it is none of a name or a file."""
+    if isinstance(on, Mapping):
+        on = Cluster(on, catalog=catalog)
+    if isinstance(on, Cluster):
+        return on.name, [on]
+    return None if on is None else os.fspath(on), []
 
 
 def resolved(on: Cluster | str | os.PathLike[str] | Mapping[str, Any], catalog: Catalog | None) -> Cluster:

@@ -30,6 +30,60 @@ class Catalog:
         """
         The TOML text that a part came from.
         """
+    def with_cluster(self, /, cluster: Cluster) -> Catalog:
+        """
+        The same with a cluster that comes before all others of its name.
+        """
+    def with_congestion(self, /, name: str, base: str, make: Any, needs: Incomplete) -> Catalog:
+        """
+        The same with a congestion control of that name, whose senders are what `make` gives; switches mark as `base` says.
+        """
+
+@final
+class Choice:
+    """
+    Where a packet may go at a switch.
+    """
+    @property
+    def destination(self, /) -> int:
+        """
+        The endpoint that the packet goes to.
+        """
+    @property
+    def entropy(self, /) -> int:
+        """
+        What sets flows apart, or packets where they are spread one by one.
+        """
+    @property
+    def input(self, /) -> int:
+        """
+        The link that it came in by.
+        """
+    @property
+    def now(self, /) -> int:
+        """
+        When it came, in ps.
+        """
+    @property
+    def options(self, /) -> list[tuple[int, int]]:
+        """
+        Where it may go: link and virtual lane.
+        """
+    @property
+    def queues(self, /) -> list[int]:
+        """
+        Bytes that wait for the link of each of them.
+        """
+    @property
+    def switch(self, /) -> int:
+        """
+        The number of the switch.
+        """
+    @property
+    def usual(self, /) -> int:
+        """
+        The place of what the routing underneath would take.
+        """
 
 @final
 class Cluster:
@@ -41,6 +95,11 @@ class Cluster:
         A cluster by what stands behind `--on`, or from the text of a TOML file.
         """
     def __repr__(self, /) -> str: ...
+    @property
+    def catalog(self, /) -> Catalog:
+        """
+        The catalogue that it was made from.
+        """
     def json(self, /) -> str:
         """
         All its parts as JSON.
@@ -55,10 +114,76 @@ class Cluster:
         """
         How many nodes it has.
         """
+    def routed(self, /, choose: Any) -> Cluster:
+        """
+        The same with packets that go where `choose` says, among the ways of its routing.
+        """
     @property
     def title(self, /) -> str:
         """
         What it is, in a line.
+        """
+
+@final
+class Feedback:
+    """
+    What an acknowledgement tells.
+    """
+    @property
+    def bytes(self, /) -> int:
+        """
+        Bytes that it acknowledges for the first time, headers included.
+        """
+    @property
+    def in_flight(self, /) -> int:
+        """
+        Bytes still on their way.
+        """
+    @property
+    def links(self, /) -> list[tuple[int, int, int, int]]:
+        """
+        What the links of the path wrote into the packet, the first one first: time (ps), bytes sent, bytes waiting, rate (bit/s).
+        """
+    @property
+    def marked(self, /) -> bool:
+        """
+        Whether a switch marked the packet.
+        """
+    @property
+    def now(self, /) -> int:
+        """
+        When it came, in ps.
+        """
+    @property
+    def rtt(self, /) -> int:
+        """
+        From when the packet left to now, in ps.
+        """
+
+@final
+class Line:
+    """
+    What a congestion control knows of its path.
+    """
+    @property
+    def base_rtt(self, /) -> int:
+        """
+        Round trip of a full packet in an idle network, in ps.
+        """
+    @property
+    def mtu(self, /) -> int:
+        """
+        Payload of a full packet, in bytes.
+        """
+    @property
+    def product(self, /) -> int:
+        """
+        Bytes on their way at full rate in an idle network.
+        """
+    @property
+    def rate(self, /) -> int:
+        """
+        Rate of the adapter's link, in bit/s.
         """
 
 @final
@@ -168,7 +293,7 @@ def bench(tool: str, cluster: Cluster, options: SupportsGetItem[int, str], job: 
     What a benchmark prints on a cluster.
     """
 
-def command(words: SupportsGetItem[int, str]) -> Outcome:
+def command(words: SupportsGetItem[int, str], catalog: Catalog | None = None) -> Outcome:
     """
     What a command line of the program finds, without printing it.
     """

@@ -4,6 +4,7 @@
 //! every part that takes it over. What stands in lists and in tables of several lines is no single number and is left alone.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::catalog::{Catalog, Source};
 use crate::document::Document;
@@ -80,7 +81,7 @@ impl Catalog {
             let source = self.sources.get(&key).ok_or_else(|| missing(alteration, "there is no such part"))?;
             let text = altered.sources.get(&key).map_or(source.text.as_str(), |source| source.text.as_str());
             let text = spliced(&source.file, text, alteration)?;
-            altered.sources.insert(key.clone(), Source { file: source.file.clone(), text });
+            Arc::make_mut(&mut altered.sources).insert(key.clone(), Source { file: source.file.clone(), text });
             touched.insert(key);
         }
         // Who rests on a changed part has changed, and so on.
@@ -102,7 +103,7 @@ impl Catalog {
         for key in decisions.into_iter().chain(others) {
             let Some(source) = altered.sources.get(&key) else { continue };
             let part = altered.parse_part_in(key.0, &key.1, &source.file, &source.text)?;
-            altered.parts.insert(key, part);
+            Arc::make_mut(&mut altered.parts).insert(key, part);
         }
         Ok(altered)
     }

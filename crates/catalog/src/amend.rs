@@ -1,15 +1,55 @@
 //! Changes of a resolved cluster by what rests on it, an experiment above all: set, and checked as the cluster's own file is.
 
-use fabriscope_fabric::Routing;
+use std::sync::Arc;
 
-use crate::catalog::Catalog;
+use fabriscope_fabric::Routing;
+use fabriscope_verbs::cc;
+
+use crate::catalog::{AnyPart, Catalog};
 use crate::cluster::{Cluster, FlowControl, ResolvedCluster};
 use crate::document::Document;
-use crate::error::Problem;
+use crate::error::{CatalogError, Problem};
 use crate::link_retry::Line;
-use crate::part::Part;
+use crate::part::{Congestion, Kind, Part};
+use crate::stop::Stop;
 
 impl Catalog {
+    /// The same with what ends the runs of its clusters.
+    #[must_use]
+    pub fn stopped_by(&self, stop: Stop) -> Catalog {
+        Catalog { stop, ..self.clone() }
+    }
+
+    /// The same with one more congestion control, an algorithm from outside; where `base` names one of the catalogue, its switches mark
+    /// as that says. A name that is there is replaced.
+    ///
+    /// # Errors
+    /// No such congestion control.
+    pub fn with_congestion(&self, name: &str, base: &str, prototype: cc::Prototype) -> Result<Catalog, CatalogError> {
+        let mut catalog = self.clone();
+        if let AnyPart::Congestion(under) = self.part(Kind::Congestion, base)? {
+            let (title, notes) = (format!("A prototype over {base}"), String::new());
+            let part = Congestion { name: name.to_owned(), title, notes, prototype: Some(prototype), ..Congestion::clone(under) };
+            let key = (Kind::Congestion, name.to_owned());
+            Arc::make_mut(&mut catalog.parts).insert(key, AnyPart::Congestion(Box::new(part)));
+        }
+        Ok(catalog)
+    }
+
+    /// The same with a cluster that has its parts already; its name comes before that of any other.
+    #[must_use]
+    pub fn with_cluster(&self, cluster: ResolvedCluster) -> Catalog {
+        let mut catalog = self.clone();
+        Arc::make_mut(&mut catalog.resolved).insert(cluster.name.clone(), cluster);
+        catalog
+    }
+
+    /// Whether it has parts that are no text, so that no two runs of a program need have the same.
+    #[must_use]
+    pub fn has_prototypes(&self) -> bool {
+        self.parts().any(|part| matches!(part, AnyPart::Congestion(congestion) if congestion.prototype.is_some()))
+    }
+
     /// The cluster that a larger file describes in a table of its own.
     ///
     /// # Errors
@@ -28,12 +68,12 @@ impl Cluster {
 }
 
 impl ResolvedCluster {
-    /// Routes packets another way.
+    /// Routes packets another way, without a prototype.
     ///
     /// # Errors
     /// A routing that does not suit the topology.
     pub fn set_routing(&mut self, routing: Routing) -> Result<(), Problem> {
-        self.routing = routing;
+        (self.routing, self.route_prototype) = (routing, None);
         crate::resolve::routes(self)
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use include_dir::{Dir, include_dir};
 
@@ -15,6 +16,7 @@ use crate::part::{
     Cable, Congestion, Cpu, Decisions, Gpu, Interconnect, Kernel, Kind, LinkSpeed, Manager, Nic, NodeFiles, NodePart, Part, Pcie, Software,
     Switch,
 };
+use crate::stop::Stop;
 use crate::suggest;
 use crate::target::{ClusterSource, Target};
 
@@ -130,11 +132,15 @@ pub(crate) struct Source {
 /// The name of a part within its kind.
 pub(crate) type Key = (Kind, String);
 
-/// All parts at hand.
+/// All parts at hand. A copy costs next to nothing.
 #[derive(Clone, Debug)]
 pub struct Catalog {
-    pub(crate) sources: BTreeMap<Key, Source>,
-    pub(crate) parts: BTreeMap<Key, AnyPart>,
+    pub(crate) sources: Arc<BTreeMap<Key, Source>>,
+    pub(crate) parts: Arc<BTreeMap<Key, AnyPart>>,
+    /// Clusters that have their parts already, by name; they come before those of the catalogue.
+    pub(crate) resolved: Arc<BTreeMap<String, ResolvedCluster>>,
+    /// What ends the runs of its clusters.
+    pub(crate) stop: Stop,
 }
 
 impl Catalog {
@@ -167,14 +173,14 @@ impl Catalog {
     }
 
     fn of_sources(sources: BTreeMap<Key, Source>) -> Result<Catalog, CatalogError> {
-        let mut catalog = Catalog { sources, parts: BTreeMap::new() };
+        let mut catalog = Catalog { sources: Arc::new(sources), parts: Arc::default(), resolved: Arc::default(), stop: Stop::default() };
         // Software looks at decisions.
         for last in [false, true] {
             let mut parts = BTreeMap::new();
             for (key, source) in catalog.sources.iter().filter(|(key, _)| (key.0 != Kind::Decisions) == last) {
                 parts.insert(key.clone(), catalog.parse_part_in(key.0, &key.1, &source.file, &source.text)?);
             }
-            catalog.parts.append(&mut parts);
+            Arc::make_mut(&mut catalog.parts).append(&mut parts);
         }
         Ok(catalog)
     }
@@ -373,6 +379,16 @@ impl Catalog {
 
     fn whole(&self, place: ClusterSource, nodes: Option<u32>) -> Result<ResolvedCluster, CatalogError> {
         match place {
+            ClusterSource::Name(name) if self.resolved.contains_key(&name) => {
+                let known = &self.resolved[&name];
+                match nodes.filter(|nodes| *nodes != known.nodes()) {
+                    None => Ok(ResolvedCluster { stop: self.stop.clone(), ..known.clone() }),
+                    Some(nodes) => {
+                        let reason = format!("the cluster is at hand with its {} nodes; make it with that number", known.nodes());
+                        Err(CatalogError::BadTarget { text: format!("{name}:{nodes}"), reason })
+                    }
+                }
+            }
             ClusterSource::Name(name) => match self.part(Kind::Cluster, &name)? {
                 AnyPart::Cluster(cluster) => self.resolve(cluster, nodes),
                 _ => Err(CatalogError::UnknownPart { kind: Kind::Cluster, name, help: String::new() }),

@@ -1,7 +1,7 @@
 //! A cluster: which parts, how many, wired how. And the same with all its parts at hand.
 
 use fabriscope_fabric::topology::TopologyError;
-use fabriscope_fabric::{EndpointId, Fabric, Length, Links, Routing, SetRate, Topology};
+use fabriscope_fabric::{EndpointId, Fabric, Length, Links, RoutePrototype, Routing, SetRate, Topology};
 use fabriscope_units::{Bytes, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,6 +15,7 @@ use crate::part::{Cable, Congestion, Kernel, Kind, Layer, LinkSpeed, Part, Softw
 use crate::partitions::{PartitionEnforcement, Partitions};
 use crate::qos::Qos;
 use crate::sourced::{Basis, Sourced};
+use crate::stop::Stop;
 use crate::switch_levels::SwitchLevels;
 
 /// How packets are framed on the links.
@@ -353,6 +354,12 @@ pub struct ResolvedCluster {
     pub placement: NodeChoice,
     /// Defaults of perftest.
     pub perftest: Software,
+    /// What chooses among the ways of the routing, where the program around this library brings something along.
+    #[serde(skip)]
+    pub route_prototype: Option<RoutePrototype>,
+    /// What ends runs on it.
+    #[serde(skip)]
+    pub stop: Stop,
 }
 
 impl ResolvedCluster {

@@ -31,6 +31,7 @@ mod resolve_node;
 mod resolve_switches;
 mod schema;
 mod sourced;
+mod stop;
 mod suggest;
 mod switch_levels;
 mod table;
@@ -83,6 +84,7 @@ pub use qos::{
 };
 pub use schema::{add_base, part_schema, property, require_unless};
 pub use sourced::{Basis, Sourced, Stated};
+pub use stop::Stop;
 pub use suggest::{nearest, remedy};
 pub use switch_levels::SwitchLevels;
 pub use table::Row;

@@ -108,6 +108,8 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
         ip: crate::ip::resolve(catalog, cluster)?,
         placement: cluster.placement,
         perftest: perftest.clone(),
+        route_prototype: None,
+        stop: catalog.stop.clone(),
     };
     place(&mut resolved, &written)?;
     check_marks(&resolved)?;

@@ -24,6 +24,11 @@ impl Context {
     pub fn new(arguments: &Arguments, program: Vec<OsString>) -> Context {
         Context { folder: arguments.catalog.clone(), program, catalog: OnceCell::new(), seed: arguments.seed }
     }
+    /// The options of a command line on a catalogue of the caller, unless it names a folder itself.
+    pub fn on(arguments: &Arguments, catalog: Arc<Catalog>) -> Context {
+        let context = Context::new(arguments, Vec::new());
+        if context.folder.is_none() { Context { catalog: OnceCell::from(catalog), ..context } } else { context }
+    }
     /// The words that start this program.
     pub fn program(&self) -> std::io::Result<Vec<OsString>> {
         if self.program.is_empty() { std::env::current_exe().map(|path| vec![path.into()]) } else { Ok(self.program.clone()) }

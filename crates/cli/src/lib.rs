@@ -20,12 +20,15 @@ mod tap;
 mod timeline;
 
 use std::ffi::OsString;
+use std::sync::Arc;
 
 use clap::Parser;
+use fabriscope_catalog::Catalog;
 use fabriscope_report::Outcome;
 use miette::Report;
 
 use crate::arguments::Arguments;
+use crate::context::Context;
 use crate::error::Failure;
 use crate::output::Output;
 
@@ -46,7 +49,8 @@ pub fn main_as(program: Vec<OsString>, words: impl IntoIterator<Item = OsString>
     };
     arguments.color.apply();
     let mut output = Output::stdout();
-    let done = command::run(&arguments, program, &mut output).and_then(|verdict| output.finish().map(|()| verdict));
+    let context = Context::new(&arguments, program);
+    let done = command::run(&arguments, &context, &mut output).and_then(|verdict| output.finish().map(|()| verdict));
     match done {
         Ok(verdict) => error::exit_status(verdict),
         Err(failure) => {
@@ -56,12 +60,12 @@ pub fn main_as(program: Vec<OsString>, words: impl IntoIterator<Item = OsString>
     }
 }
 
-/// What a command line finds, as data; nothing is printed to standard output. A command that prints a file for another program
+/// What a command line finds on a catalogue of the caller, as data; nothing is printed to standard output. A command that prints a file for another program
 /// (`schema`, `completions`) has no outcome: its text is one.
 ///
 /// # Errors
 /// What the program would tell before it ends with exit status 2.
-pub fn outcome(words: impl IntoIterator<Item = OsString>) -> Result<Outcome, Report> {
+pub fn outcome(words: impl IntoIterator<Item = OsString>, catalog: Arc<Catalog>) -> Result<Outcome, Report> {
     let arguments = parsed(words).map_err(|refused| {
         let text = refused.to_string();
         let (first, rest) = text.split_once('\n').unwrap_or((&text, ""));
@@ -69,7 +73,7 @@ pub fn outcome(words: impl IntoIterator<Item = OsString>) -> Result<Outcome, Rep
         Failure::told(first.trim_start_matches("error: "), help).into_report()
     })?;
     let mut output = Output::kept();
-    command::run(&arguments, Vec::new(), &mut output).and_then(|_| output.finish()).map_err(Failure::into_report)?;
+    command::run(&arguments, &Context::on(&arguments, catalog), &mut output).and_then(|_| output.finish()).map_err(Failure::into_report)?;
     Ok(output.into_outcome())
 }
 

@@ -64,7 +64,7 @@ pub(crate) struct MessagePath {
 
 /// Ranks on the nodes of a cluster.
 pub(crate) struct Places<'a> {
-    cluster: &'a Cluster,
+    pub cluster: &'a Cluster,
     paths: Paths<'a>,
     pub ranks: u32,
     per_node: u32,

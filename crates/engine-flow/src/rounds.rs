@@ -116,6 +116,7 @@ impl<'a> Running<'a> {
         self.ready = (0..self.runners.len() as u32).collect();
         self.advance(Time::ZERO);
         while let Some((now, event)) = self.fluid.queue.pop() {
+            self.places.cluster.go_on(now)?;
             self.event(now, event);
             let end = now + Span::from_ps(1);
             loop {

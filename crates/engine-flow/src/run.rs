@@ -92,14 +92,15 @@ pub(crate) fn run(cluster: &Cluster, schedule: &Schedule, options: &RunOptions) 
             }
         }
     }
-    state.events();
+    state.events()?;
     state.result()
 }
 
 impl State<'_> {
     /// Hands out events instant by instant; rates are solved once for all that happens in one.
-    fn events(&mut self) {
+    fn events(&mut self) -> Result<(), EngineError> {
         while let Some((now, event)) = self.fluid.queue.pop() {
+            self.cluster.go_on(now)?;
             self.event(now, event);
             let end = now + Span::from_ps(1);
             while let Some((_, event)) = self.fluid.queue.pop_before(end) {
@@ -107,6 +108,7 @@ impl State<'_> {
             }
             self.fluid.settle(now);
         }
+        Ok(())
     }
 
     fn event(&mut self, now: Time, event: Event) {

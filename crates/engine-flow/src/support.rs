@@ -65,6 +65,9 @@ pub(crate) fn fabric(parts: &ResolvedCluster) -> Result<(), Unsupported> {
         let help = "use the packet engine, or congestion = \"none\": rates of fluids are what an ideal control would give";
         return Err(refusal(Feature::Congestion, format!("the congestion control `{}`", congestion.name), help));
     }
+    if parts.route_prototype.is_some() {
+        return Err(refusal(Feature::Routing, "a prototype of a routing", "use the packet engine, or the routing underneath alone"));
+    }
     if parts.flow_control == FlowControl::Lossy {
         let help = "use the packet engine, or flow_control = \"lossless\"";
         return Err(refusal(Feature::FlowControl, "buffers that overflow (lossy flow control)", help));

@@ -1,6 +1,6 @@
 //! From the congestion control of the catalogue to the settings of the NICs.
 
-use fabriscope_catalog::NodeGroup;
+use fabriscope_catalog::{Congestion, NodeGroup};
 use fabriscope_engine::Cluster;
 use fabriscope_fabric::{EndpointId, Route, Router};
 use fabriscope_units::{Bytes, Rate, Span};
@@ -12,6 +12,7 @@ pub(crate) fn settings(cluster: &Cluster, group: usize, router: &Router, drops: 
     let parts = &cluster.parts;
     let line = line(cluster, group, router);
     let settings = match &parts.congestion {
+        Some(Congestion { prototype: Some(prototype), .. }) => Settings::of_prototype(prototype.clone(), line),
         Some(congestion) => Settings::of(congestion.algorithm.plain(), line),
         None => Settings::none(line),
     };

@@ -30,7 +30,7 @@ use crate::scenario::Scenario;
 use crate::services::Address;
 use crate::steady::{FlowPoint, Pace, Point, Steadiness, Verdict};
 use crate::transfer::Transferring;
-use crate::world::World;
+use crate::world::{EVENTS_OF_A_LOOK, World};
 
 /// What a schedule keeps in mind for those who skip.
 #[derive(Debug, Default)]
@@ -117,13 +117,19 @@ impl FastForward {
 
     /// Runs a schedule.
     fn run(&mut self, world: &mut World<'_>, transfers: &mut Transferring) -> Result<(), EngineError> {
+        let mut since = 0usize;
         loop {
             let end = self.next.unwrap_or(Time::MAX);
             let mut changed = None;
+            world.is_wanted()?;
             while let Some((time, event)) = world.queue.pop_before(end) {
                 world.step(transfers, time, event)?;
                 if transfers.finished_or_failed() {
                     return Ok(());
+                }
+                since += 1;
+                if since.is_multiple_of(EVENTS_OF_A_LOOK) {
+                    world.is_wanted()?;
                 }
                 if transfers.tracked().changes != self.seen {
                     changed = Some(time);

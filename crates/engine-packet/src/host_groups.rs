@@ -52,7 +52,7 @@ impl<'a> HostGroups<'a> {
 
     /// The settings of congestion control but for what depends on the node: the algorithm is the same for all.
     pub fn congestion(&self) -> Settings {
-        self.groups[0].congestion
+        self.groups[0].congestion.clone()
     }
 
     /// Whether the nodes are alike and their adapters the first endpoints: what may be divided at any node.
@@ -94,7 +94,7 @@ impl<'a> HostGroups<'a> {
     pub fn adapter(&self, host: u32, first: u32) -> (Adapter, Pipeline) {
         let number = self.cluster.group_at(host);
         let group = &self.groups[number];
-        let mut adapter = Adapter::new(config(group.parts, host, group.congestion));
+        let mut adapter = Adapter::new(config(group.parts, host, group.congestion.clone()));
         let mut pipeline = Pipeline::new(group.costs, group.port, group.uplink, group.read_latency);
         let Some(reach) = &self.cluster.groups[number].reach else { return (adapter, pipeline) };
         let here = group.costs.tx_window(group.uplink, group.read_latency);

@@ -106,6 +106,8 @@ pub(crate) enum Indivisible {
     GlobalRouting,
     /// Nodes are not all alike, or not the first ones: parts end at a multiple of their adapters.
     UnlikeNodes,
+    /// An algorithm from outside may share what it knows among senders or switches: it is asked in the order of time.
+    Prototype,
 }
 
 /// What a run is built from: a cluster, and what follows from it for all parts.
@@ -135,6 +137,7 @@ impl<'e, 'a> Blueprint<'e, 'a> {
         let graph = &cluster.fabric.graph;
         host_groups::check_reach(cluster)?;
         let router = Router::new(&cluster.fabric, parts.routing).map_err(|error| EngineError::Setup(error.in_full()))?;
+        let router = parts.route_prototype.iter().cloned().fold(router, Router::chosen_by);
         if !engine.allow_deadlock {
             refuse_deadlock(&cluster.fabric, &router, parts.routing)?;
         }
@@ -180,14 +183,17 @@ impl<'e, 'a> Blueprint<'e, 'a> {
     }
     /// Whether adapters want to be woken: packets of another partition are not answered.
     fn controls(&self) -> bool {
-        self.partitioned || self.enforcement.is_some() || self.congestion.algorithm.is_some()
+        self.partitioned || self.enforcement.is_some() || self.congestion.controls()
     }
 
     /// Why the run stays in one part, if it has to.
     fn indivisible(&self) -> Option<Indivisible> {
         let parts = &self.cluster.parts;
-        let reasons =
-            [(parts.routing == Routing::UgalG, Indivisible::GlobalRouting), (!self.adapters.in_order(), Indivisible::UnlikeNodes)];
+        let reasons = [
+            (parts.routing == Routing::UgalG, Indivisible::GlobalRouting),
+            (!self.adapters.in_order(), Indivisible::UnlikeNodes),
+            (self.congestion.prototype.is_some() || parts.route_prototype.is_some(), Indivisible::Prototype),
+        ];
         reasons.into_iter().find(|(holds, _)| *holds).map(|(_, reason)| reason)
     }
 

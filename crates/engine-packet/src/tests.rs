@@ -1,7 +1,7 @@
 //! Whole runs on small clusters: conservation, closed forms, repetition.
 
-use fabriscope_catalog::Catalog;
-use fabriscope_engine::{Cluster, EngineError, Prepared, ProgramsWork, Run, Seen, Tap};
+use fabriscope_catalog::{Catalog, Stop};
+use fabriscope_engine::{Cluster, EngineError, FastForward, Prepared, ProgramsWork, Run, Seen, Tap};
 use fabriscope_fabric::Topology;
 use fabriscope_fabric::topology::BackToBack;
 use fabriscope_node::{Main, Ties};
@@ -183,6 +183,26 @@ fn any_number_of_threads_gives_the_same_run() {
         for threads in [2, 3, 7] {
             assert_eq!(one, run(threads), "{routing}, {threads} threads");
         }
+    }
+}
+
+/// A run that nobody waits for ends with an error, in one part and in several.
+#[test]
+fn a_run_can_be_stopped() {
+    let stop = Stop::new();
+    let (mut large, schedule) = divided("d_mod_k");
+    let mut small = cluster(TOPOLOGIES[1].0, 6, "infiniband", "d_mod_k");
+    (large.parts.stop, small.parts.stop) = (stop.clone(), stop.clone());
+    assert!(Scenario::default().run(&large, &schedule, 1).is_ok());
+    assert!(!stop.set() && stop.set() && !Stop::default().set());
+    for threads in [1, 2] {
+        let ended = Scenario { threads, ..Scenario::default() }.run(&large, &schedule, 1);
+        assert!(matches!(ended, Err(EngineError::Stopped { .. })), "{threads} threads");
+    }
+    let forward = Scenario { fast_forward: FastForward::Steady, ..Scenario::default() };
+    for engine in [Scenario::default(), forward] {
+        let ended = engine.run(&small, &random_schedule(6, 30, 40_000, 5), 1);
+        assert!(matches!(ended, Err(EngineError::Stopped { .. })));
     }
 }
 

@@ -230,7 +230,7 @@ impl<C: Divided> Part<'_, C> {
         if matches!(client.meeting(), Meeting::There(_)) {
             end = end.min(plan.alone);
         }
-        let result = world.run_before(client, end);
+        let result = world.is_wanted().and_then(|()| world.run_before(client, end));
         world.post_notices();
         let mut letters = Time::MAX;
         for (reader, mail) in world.outbox.iter_mut().enumerate() {

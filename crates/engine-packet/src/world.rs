@@ -64,13 +64,21 @@ pub(crate) trait Client {
 impl World<'_> {
     /// Hands out events until the workload is done or nothing is left.
     pub(crate) fn run(&mut self, client: &mut impl Client) -> Result<(), EngineError> {
-        while let Some((time, event)) = self.queue.pop() {
-            self.step(client, time, event)?;
-            if client.finished() {
-                break;
+        loop {
+            self.is_wanted()?;
+            for _ in 0..EVENTS_OF_A_LOOK {
+                let Some((time, event)) = self.queue.pop() else { return Ok(()) };
+                self.step(client, time, event)?;
+                if client.finished() {
+                    return Ok(());
+                }
             }
         }
-        Ok(())
+    }
+
+    /// Whether nobody has stopped the run.
+    pub(crate) fn is_wanted(&self) -> Result<(), EngineError> {
+        self.cluster.go_on(self.queue.now())
     }
 
     /// Hands out the events before `end`, or until the workload pauses.
@@ -208,3 +216,5 @@ const FAR: usize = 10;
 const MIDDLE: usize = 6;
 const NEAR: usize = 3;
 const NEXT: usize = 1;
+/// After how many events a run looks whether it was stopped: some milliseconds.
+pub(crate) const EVENTS_OF_A_LOOK: usize = 1 << 14;

@@ -10,7 +10,9 @@ use fabriscope_fabric::topology::{Fabric, TopologyError};
 use fabriscope_machine::Machine;
 use fabriscope_node::{DeviceCosts, Reach};
 use fabriscope_streams::Streams;
+use fabriscope_units::Time;
 
+use crate::error::EngineError;
 use crate::timing;
 
 /// A cluster ready to run on: its parts and its wired fabric.
@@ -100,6 +102,14 @@ impl Cluster {
     #[must_use]
     pub fn seen_by(&self, group: usize) -> &ResolvedCluster {
         self.groups.get(group).and_then(|model| model.view.as_deref()).unwrap_or(&self.parts)
+    }
+
+    /// Whether a run on it goes on; engines ask now and then.
+    ///
+    /// # Errors
+    /// The program around the library has stopped it.
+    pub fn go_on(&self, now: Time) -> Result<(), EngineError> {
+        if self.parts.stop.is_set() { Err(EngineError::Stopped { at: now }) } else { Ok(()) }
     }
 
     /// Whether all nodes are alike.

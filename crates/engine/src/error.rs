@@ -75,6 +75,12 @@ pub enum EngineError {
         /// What the check says.
         verdict: String,
     },
+    /// The program around the library ended the run.
+    #[error("the run was stopped when its clock stood at {at}")]
+    Stopped {
+        /// How far it had come.
+        at: Time,
+    },
     /// More than the engine can number.
     #[error("{what}: {count} is more than the {limit} that the engine can number")]
     TooLarge {

@@ -25,7 +25,9 @@ pub(crate) fn explain_collective(
     progress: &dyn Fn(usize, usize),
 ) -> Result<Outcome, LabError> {
     let mut parts = original.clone();
-    let binding = args.devices.apply(&mut parts, u32::MAX)?;
+    let (devices, mut options) = args.devices.for_tool(tool);
+    options.extend(args.options.iter().cloned());
+    let binding = devices.apply(&mut parts, u32::MAX)?;
     if args.per_node.is_some() {
         return Err(LabError::refused("--ppn: nccl-tests have a rank on each GPU", "leave it out"));
     }
@@ -33,7 +35,7 @@ pub(crate) fn explain_collective(
         return Err(LabError::refused(format!("{given} behind the two dashes"), "give one size with -s; without it, some sizes are taken"));
     }
     let layout = launch::layout(&parts, Some(args.nodes.unwrap_or(1)), Some(parts.sole().node.gpus.max(1)));
-    let bench = Bench { tool, parts: &parts, layout, binding, seed: args.seed, options: &args.options };
+    let bench = Bench { tool, parts: &parts, layout, binding, seed: args.seed, options: &options };
     let sizes = args.size.map_or(USUAL.to_vec(), |size| vec![size]);
     let told = each_size(&sizes, progress, |size| Ok(bench.size(size, args.changes == Changes::Tried)?))?;
     let mut outcome = text(args, &parts, layout, &told);

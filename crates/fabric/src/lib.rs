@@ -55,5 +55,7 @@ pub mod topology;
 pub use graph::{Builder, EndpointId, Graph, GraphError, Link, LinkId, LinkSpec, Node, PortId, SetRate, Socket, SwitchId, Vertex};
 pub use graph_distance::distances_to_endpoints;
 pub use length::{Length, LengthError};
-pub use routing::{Head, Hop, Idle, Memory, Route, Router, Routing, RoutingError, SwitchView, Tables, path, switch_hops};
+pub use routing::{
+    Choice, Head, Hop, Idle, Memory, Route, RoutePrototype, Router, Routing, RoutingError, SwitchView, Tables, path, switch_hops,
+};
 pub use topology::{Coordinates, Counts, Fabric, Links, Topology, TopologyError};

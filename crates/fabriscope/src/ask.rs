@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use fabriscope_catalog::{Catalog, CatalogError};
 use fabriscope_explain::{Changes, ExplainRequest};
+use fabriscope_fabric::RoutePrototype;
 use fabriscope_lab::LabError;
 use fabriscope_lab::bench::{BenchEngine, BenchRequest, Listener, Said, Stack, noise, placement};
 use fabriscope_lab::devices::DeviceOptions;
@@ -170,7 +171,7 @@ impl<'a> Bench<'a> {
 /// What happens in an experiment file: `run("labs/incast-8.toml")`.
 #[must_use]
 pub fn run(lab: impl Into<PathBuf>) -> Run<'static> {
-    Run { catalog: None, lab: lab.into(), settings: RunSettings::default(), step: None }
+    Run { catalog: None, lab: lab.into(), settings: RunSettings::default(), step: None, routing: None }
 }
 
 /// An experiment, to be run; made by [`run`].
@@ -180,6 +181,7 @@ pub struct Run<'a> {
     lab: PathBuf,
     settings: RunSettings,
     step: Option<String>,
+    routing: Option<RoutePrototype>,
 }
 
 impl<'a> Run<'a> {
@@ -193,6 +195,12 @@ impl<'a> Run<'a> {
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Run<'a> {
         self.settings.threads = threads.max(1);
+        self
+    }
+    /// Packets go where this says, among the ways of the routing of the lab's cluster; schemes with a routing of their own keep that.
+    #[must_use]
+    pub fn routed(mut self, prototype: RoutePrototype) -> Run<'a> {
+        self.routing = Some(prototype);
         self
     }
     /// Looks at queues and rates at every step of this length, such as `1us`; the outcome has the table `series`.
@@ -228,7 +236,8 @@ impl<'a> Run<'a> {
     /// A fault in the file, or what the engine does not do.
     pub fn outcome(self) -> Result<Outcome, Error> {
         let catalog = catalog(self.catalog)?;
-        let lab = fabriscope_lab::load(catalog, &self.lab)?;
+        let mut lab = fabriscope_lab::load(catalog, &self.lab)?;
+        lab.cluster.route_prototype = self.routing;
         let mut settings = self.settings;
         if let Some(step) = &self.step {
             let told = |help: String| LabError::refused(format!("a series with steps of `{step}`"), help);

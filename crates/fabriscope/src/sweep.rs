@@ -1,9 +1,9 @@
 //! Studies: many points, kept as they are done.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 
-use fabriscope_catalog::Catalog;
+use fabriscope_catalog::{Catalog, Stop};
+use fabriscope_lab::LabError;
 use fabriscope_report::Outcome;
 use fabriscope_study::sweep::{self, Progress};
 use fabriscope_study::{Plan, Store, Study};
@@ -72,6 +72,10 @@ impl<'a> Sweep<'a> {
     /// A study that cannot be read, folders that cannot be made.
     pub fn open(&self) -> Result<(Plan, Store), Error> {
         let catalog = catalog(self.catalog)?;
+        if catalog.has_prototypes() {
+            let what = "a study with a prototype of a congestion control: results are kept by the content of what they come from";
+            return Err(LabError::refused(what, "run its points one by one, or make it a file of the library (docs/research.md)").into());
+        }
         let study = Study::read(&self.study)?;
         let beside = self.study.parent().unwrap_or(Path::new(""));
         let plan = Plan::new(catalog, &study, &self.study.display().to_string(), beside)?;
@@ -85,7 +89,7 @@ impl<'a> Sweep<'a> {
     ///
     /// # Errors
     /// A study that cannot be read, files that cannot be written.
-    pub fn outcome(mut self, stop: &AtomicBool) -> Result<Outcome, Error> {
+    pub fn outcome(mut self, stop: &Stop) -> Result<Outcome, Error> {
         let (plan, mut store) = self.open()?;
         let mut heard = self.progress.take();
         let mut progress = |progress| {

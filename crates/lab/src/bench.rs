@@ -201,13 +201,15 @@ impl BenchRequest {
     ///
     /// # Errors
     /// Options that the tool, the library or the nodes do not have.
-    pub fn set_up(self, catalog: &Catalog, mut parts: ResolvedCluster) -> Result<BenchSetup, LabError> {
+    pub fn set_up(mut self, catalog: &Catalog, mut parts: ResolvedCluster) -> Result<BenchSetup, LabError> {
         if self.stack == Stack::Tcp {
             self.over_tcp(catalog, &mut parts)?;
         }
         let many = matches!(self.tool.traits().ranks, Ranks::Job(_) | Ranks::Pairs);
         parts.noise = self.noise.or(parts.noise);
-        let binding = self.devices.apply(&mut parts, if many { u32::MAX } else { 2 })?;
+        let (devices, told) = self.devices.for_tool(self.tool);
+        self.options.splice(..0, told);
+        let binding = devices.apply(&mut parts, if many { u32::MAX } else { 2 })?;
         self.check_capture(&parts)?;
         let chosen = match &self.hosts {
             Some(list) => parts.nodes_named(list).map_err(|problem| LabError::refused(problem.message, problem.help))?,

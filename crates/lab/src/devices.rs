@@ -2,6 +2,7 @@
 
 use fabriscope_catalog::{GpuProtocol, MapBy, Mechanism, ResolvedCluster, ResolvedNode};
 use fabriscope_platform::Binding;
+use fabriscope_tools::Tool;
 use fabriscope_units::Bytes;
 
 use crate::error::LabError;
@@ -29,6 +30,20 @@ impl DeviceOptions {
             gpu_aware: first(&self.gpu_aware, &before.gpu_aware),
             gpudirect: first(&self.gpudirect, &before.gpudirect),
         }
+    }
+
+    /// What is left for the MPI library and the nodes, and what the tool itself is told: programs of NCCL and RCCL have GPUDirect from their
+    /// own library, which a variable of it turns off. Options of the tool come after these, and win.
+    pub fn for_tool(&self, tool: Tool) -> (DeviceOptions, Vec<String>) {
+        if !matches!(tool, Tool::NcclTests(_) | Tool::Xccl(_)) {
+            return (self.clone(), Vec::new());
+        }
+        let told = match self.gpudirect.as_deref() {
+            Some("off") => WITHOUT_GPUDIRECT.map(str::to_owned).to_vec(),
+            _ => Vec::new(),
+        };
+        let kept = self.gpudirect.clone().filter(|word| !matches!(word.as_str(), "on" | "off"));
+        (DeviceOptions { gpudirect: kept, ..self.clone() }, told)
     }
 
     /// Changes the library of `parts`; the seats and GPUs of the ranks, of which a job has `ranks`.
@@ -79,6 +94,9 @@ impl DeviceOptions {
         binding(self.bind.as_deref().or(by_socket.then_some("socket")), &parts.sole().node)
     }
 }
+
+/// No adapter of a node is near enough to a GPU to reach its memory.
+const WITHOUT_GPUDIRECT: [&str; 2] = ["--env", "NCCL_NET_GDR_LEVEL=LOC"];
 
 /// Where ranks are.
 fn binding(text: Option<&str>, node: &ResolvedNode) -> Result<Binding, LabError> {
@@ -194,6 +212,17 @@ fn switch(option: &str, word: Option<&str>) -> Result<Option<bool>, LabError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Programs of NCCL have GPUDirect from their own library, whatever the MPI library has.
+    #[test]
+    fn nccl_is_told_by_its_own_variable() {
+        let options = DeviceOptions { gpudirect: Some("off".to_owned()), ..DeviceOptions::default() };
+        let of = |name: &str| options.for_tool(Tool::by_name(name).unwrap());
+        assert_eq!(of("all_reduce_perf"), (DeviceOptions::default(), vec!["--env".to_owned(), "NCCL_NET_GDR_LEVEL=LOC".to_owned()]));
+        assert_eq!(of("osu_latency"), (options.clone(), Vec::new()));
+        let wrong = DeviceOptions { gpudirect: Some("maybe".to_owned()), ..DeviceOptions::default() };
+        assert_eq!(wrong.for_tool(Tool::by_name("all_reduce_perf").unwrap()), (wrong.clone(), Vec::new()), "refused as ever");
+    }
 
     #[test]
     fn ranks_are_packed_or_take_sockets_in_turn() {

@@ -290,17 +290,31 @@ fn row(
     })
 }
 
-/// What links and slots allow between two nodes, in base units.
+/// What links and slots allow, in base units: between two nodes, or among all of a job.
 fn bound(question: &Question, parts: &ResolvedCluster, answer: &Answer, metric: &str) -> Option<(f64, &'static str)> {
     let tool = Tool::by_name(question.tool).ok()?;
-    if matches!(tool.traits().ranks, Ranks::Job(_)) {
-        return None;
-    }
     let group = parts.uniform()?;
     let line = answer.line_bytes_per_s?;
     let slot = &group.node.pcie;
     let bus = slot.part.tlp_rate(slot.lanes).as_bps() as f64 / 8.0;
     let (rate, because) = if line <= bus { (line, "line rate") } else { (bus, "PCI Express") };
+    if matches!(tool.traits().ranks, Ranks::Job(_)) {
+        let least = carried(question, parts)? / (rate * f64::from(group.node.nics.max(1)));
+        let because = match (because, group.node.nics) {
+            (because, 0 | 1) => because,
+            ("line rate", _) => "line rates",
+            (because, _) => because,
+        };
+        return match metric {
+            "latency" => Some((least * 1e6, because)),
+            // Of bus bandwidth: 2 (n - 1) / n of the buffer in that time.
+            "busbw" => {
+                let (bytes, ranks) = (question.message_bytes? as f64, f64::from(question.ranks));
+                Some((2.0 * (ranks - 1.0) / ranks * bytes / least, because))
+            }
+            _ => None,
+        };
+    }
     if metric == "latency" {
         let bytes = question.message_bytes.filter(|bytes| *bytes > SHORT)?;
         return Some((bytes as f64 / rate * 1e6, because));
@@ -308,10 +322,47 @@ fn bound(question: &Question, parts: &ResolvedCluster, answer: &Answer, metric: 
     Some((if question.tool == "osu_bibw" { 2.0 * rate } else { rate }, because))
 }
 
+/// What a node of a collective operation has to send, or to receive, in bytes: of the node that has least to do.
+///
+/// Of an all-reduce among N nodes that is 2 (N - 1) / N of the buffer (P. Patarasuk and X. Yuan, "Bandwidth optimal all-reduce algorithms for
+/// clusters of workstations", J. Parallel Distrib. Comput. 69(2), 2009), or the buffer once where switches reduce.
+fn carried(question: &Question, parts: &ResolvedCluster) -> Option<f64> {
+    let bytes = question.message_bytes.filter(|bytes| *bytes > SHORT || question.tool == "osu_alltoall")? as f64;
+    let (nodes, ranks) = (f64::from(question.nodes), f64::from(question.ranks));
+    if question.nodes < 2 {
+        return None;
+    }
+    let switches_reduce = parts.switch_parts().any(|switch| switch.aggregation.is_some());
+    match question.tool {
+        "osu_allreduce" | "all_reduce_perf" if switches_reduce => Some(bytes),
+        "osu_allreduce" | "all_reduce_perf" => Some(2.0 * (nodes - 1.0) / nodes * bytes),
+        "osu_bcast" => Some(bytes),
+        // Each of its ranks sends to each rank of another node.
+        "osu_alltoall" => Some(ranks / nodes * (ranks - ranks / nodes) * bytes),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::published;
+
+    /// 4 nodes of 4 ranks: an all-to-all of 1 KiB sends 4 · 12 KiB from each node; an all-reduce of 64 KiB 1.5 times that, a broadcast once.
+    #[test]
+    fn what_a_node_has_to_carry() {
+        let catalog = Catalog::embedded().unwrap();
+        let of = |on: &str, tool: &'static str, bytes| {
+            let question = Question { tool, nodes: 4, ranks: 16, message_bytes: bytes, ..Question::default() };
+            carried(&question, &catalog.target_alike(on).unwrap())
+        };
+        assert_eq!(of("alaska-roce25", "osu_alltoall", Some(1024)), Some(49_152.0));
+        assert_eq!(of("alaska-roce25", "osu_allreduce", Some(65_536)), Some(98_304.0));
+        assert_eq!(of("azure-ndh100v5", "all_reduce_perf", Some(65_536)), Some(65_536.0));
+        assert_eq!(of("alaska-roce25", "osu_bcast", Some(65_536)), Some(65_536.0));
+        assert_eq!(of("alaska-roce25", "osu_allreduce", Some(8)), None);
+        assert_eq!(of("alaska-roce25", "osu_barrier", None), None);
+    }
 
     #[test]
     fn the_nearest_tables_are_those_of_the_machine_itself_or_of_its_adapter() {

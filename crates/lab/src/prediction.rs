@@ -149,8 +149,10 @@ impl<'a> Predictor<'a> {
         let bind = gpus.or_else(|| question.bind.clone());
         let intra_node = question.intra_node.clone();
         let devices = DeviceOptions { bind, intra_node, gpu_aware: word(question.gpu_aware), gpudirect: word(question.gpudirect) };
+        let (devices, told) = devices.for_tool(tool);
         let binding = devices.apply(&mut parts, question.ranks).map_err(|e| Refusal::Skip(e.to_string()))?;
         let mut options = options(question, &tool.traits())?;
+        options.splice(..0, told);
         if let (Suite::Omb, None, Some(largest)) = (tool.traits().suite, question.message_bytes, self.largest)
             && in_sweep(question)
             && !options.iter().any(|option| option.starts_with("-m") || option.starts_with("--message-size"))

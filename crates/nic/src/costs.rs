@@ -74,11 +74,11 @@ pub struct Uplink {
 
 impl NicCosts {
     /// What may be between fetch and wire where a read takes `latency`: what the wire carries in the time of a fetch, no more than the
-    /// NIC holds, and a packet on either side.
+    /// NIC holds, and on either side a packet, or a block where memory is read in blocks of more than a packet.
     #[must_use]
     pub fn tx_window(&self, uplink: Uplink, latency: Span) -> Bytes {
         let covered = uplink.rate.amount_in(latency + self.tx_latency + self.srd_latency);
-        covered.min(self.tx_buffer) + uplink.packet * 2
+        covered.min(self.tx_buffer) + uplink.packet.max(self.read_block) * 2
     }
 
     /// How far it reads ahead in a send queue.
@@ -143,6 +143,9 @@ pub(crate) mod tests {
         assert_eq!(costs().tx_window(UPLINK, Span::from_us(10)), Bytes(65_536 + 8192));
         let reliable = NicCosts { srd_latency: Span::from_ns(100), ..costs() };
         assert_eq!(reliable.tx_window(UPLINK, Span::from_ns(400)), Bytes(30_000 + 8192));
+        // Packets of 1 KiB, read in blocks of 4 KiB.
+        let (blocks, small) = (NicCosts { read_block: Bytes::from_kib(4), ..costs() }, Uplink { packet: Bytes::from_kib(1), ..UPLINK });
+        assert_eq!(blocks.tx_window(small, Span::from_ns(400)), Bytes(25_000 + 8192));
     }
 
     #[test]

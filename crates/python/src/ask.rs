@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use crate::cluster::{Catalog, Cluster};
 use crate::errors::{exception, raised};
 use crate::outcome::Outcome;
+use crate::prototype;
 use crate::waiting::answer;
 
 /// Runs the command line of the program, which these words start again; gives its exit status.
@@ -20,8 +21,10 @@ pub fn main(py: Python<'_>, program: Vec<OsString>, words: Vec<OsString>) -> u8 
 
 /// What a command line of the program finds, without printing it.
 #[pyfunction]
-pub fn command(py: Python<'_>, words: Vec<OsString>) -> PyResult<Outcome> {
-    let done = answer(py, None, move |_| fabriscope_cli::outcome(words))?;
+#[pyo3(signature = (words, catalog = None))]
+pub fn command(py: Python<'_>, words: Vec<OsString>, catalog: Option<&Bound<'_, Catalog>>) -> PyResult<Outcome> {
+    let (catalog, ending) = crate::cluster::ended(py, catalog)?;
+    let done = answer(py, None, ending, move |_| fabriscope_cli::outcome(words, Arc::new(catalog)))?;
     done.map(Outcome).map_err(|report| exception(py, "FabriscopeError", report.as_ref()))
 }
 
@@ -80,8 +83,9 @@ pub fn bench(
     devices: Devices,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Outcome> {
-    let Cluster { parts, catalog } = cluster.get();
-    let (catalog, mut question) = (Arc::clone(catalog), fabriscope::bench(tool, parts).args(options).devices(devices.into()));
+    let (parts, ending) = cluster.get().ended();
+    let catalog = Arc::clone(&cluster.get().catalog);
+    let mut question = fabriscope::bench(tool, &parts).args(options).devices(devices.into());
     question = job.nodes.into_iter().fold(question, fabriscope::Bench::nodes);
     question = job.ranks_per_node.into_iter().fold(question, fabriscope::Bench::ranks_per_node);
     question = job.placement.iter().fold(question, |question, word| question.placement(word));
@@ -91,7 +95,7 @@ pub fn bench(
     question = job.engine.iter().fold(question, |question, engine| question.engine(engine));
     question = job.threads.into_iter().fold(question, fabriscope::Bench::threads);
     question = job.seed.into_iter().fold(question, fabriscope::Bench::seed);
-    let done = answer(py, progress, move |heard| question.progress(heard).catalog(&catalog).outcome())?;
+    let done = answer(py, progress, ending, move |heard| question.progress(heard).catalog(&catalog).outcome())?;
     done.map(Outcome).map_err(|error| raised(py, &error))
 }
 
@@ -99,12 +103,14 @@ pub fn bench(
 #[pyfunction]
 #[pyo3(signature = (lab, settings, catalog = None))]
 pub fn run(py: Python<'_>, lab: PathBuf, settings: RunOptions, catalog: Option<&Bound<'_, Catalog>>) -> PyResult<Outcome> {
-    let catalog = crate::cluster::catalog(py, catalog)?;
+    let (catalog, ending) = crate::cluster::ended(py, catalog)?;
+    let trouble = ending.trouble.clone();
     let mut question = fabriscope::run(lab);
+    question = settings.routing.into_iter().fold(question, |question, choose| question.routed(prototype::routing(choose, trouble.clone())));
     question = settings.seed.into_iter().fold(question, fabriscope::Run::seed);
     question = settings.threads.into_iter().fold(question, fabriscope::Run::threads);
     question = settings.step.iter().fold(question, |question, step| question.series(step));
-    let done = answer(py, None, move |_| question.catalog(&catalog).outcome())?;
+    let done = answer(py, None, ending, move |_| question.catalog(&catalog).outcome())?;
     done.map(Outcome).map_err(|error| raised(py, &error))
 }
 
@@ -117,6 +123,8 @@ pub struct RunOptions {
     threads: Option<usize>,
     #[pyo3(item)]
     step: Option<String>,
+    #[pyo3(item)]
+    routing: Option<Py<PyAny>>,
 }
 
 /// Where the time of one message goes.
@@ -133,10 +141,10 @@ pub fn explain(
     changes: bool,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Outcome> {
-    let Cluster { parts, catalog } = cluster.get();
-    let (catalog, parts, tool) = (Arc::clone(catalog), parts.clone(), tool.to_owned());
+    let (parts, ending) = cluster.get().ended();
+    let (catalog, tool) = (Arc::clone(&cluster.get().catalog), tool.to_owned());
     let devices = DeviceOptions::from(devices);
-    let done = answer(py, progress, move |heard| {
+    let done = answer(py, progress, ending, move |heard| {
         let mut question = fabriscope::explain(&tool, &parts).args(options).devices(devices).progress(heard);
         question = job.size.into_iter().fold(question, fabriscope::Explain::size);
         question = job.nodes.into_iter().fold(question, fabriscope::Explain::nodes);
@@ -190,8 +198,8 @@ pub fn validate(
     catalog: Option<&Bound<'_, Catalog>>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Outcome> {
-    let catalog = crate::cluster::catalog(py, catalog)?;
-    let done = answer(py, progress, move |heard| {
+    let (catalog, ending) = crate::cluster::ended(py, catalog)?;
+    let done = answer(py, progress, ending, move |heard| {
         let mut question = fabriscope::validate(tables).progress(heard);
         question = given.measured.into_iter().fold(question, fabriscope::Validate::measured);
         question = given.settings.into_iter().fold(question, fabriscope::Validate::settings);

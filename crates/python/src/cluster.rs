@@ -7,19 +7,27 @@ use fabriscope_catalog::{Kind, ResolvedCluster};
 use pyo3::prelude::*;
 
 use crate::errors::of_catalog;
+use crate::prototype::{self, Needs, Trouble};
+use crate::waiting::Ending;
 
 /// Parts and clusters: those of the package, with a folder over them.
 #[pyclass(frozen, module = "fabriscope")]
-pub struct Catalog(Arc<fabriscope_catalog::Catalog>);
+pub struct Catalog {
+    pub inner: Arc<fabriscope_catalog::Catalog>,
+    pub trouble: Trouble,
+}
 
 /// The catalogue of the package.
 fn built_in(py: Python<'_>) -> PyResult<Arc<fabriscope_catalog::Catalog>> {
     fabriscope::embedded().map(Arc::clone).map_err(|error| of_catalog(py, &error))
 }
 
-/// That of the caller, or of the package.
-pub fn catalog(py: Python<'_>, given: Option<&Bound<'_, Catalog>>) -> PyResult<Arc<fabriscope_catalog::Catalog>> {
-    given.map_or_else(|| built_in(py), |given| Ok(Arc::clone(&given.get().0)))
+/// That of the caller, or of the package, and where its prototypes leave their exceptions.
+pub fn catalog(py: Python<'_>, given: Option<&Bound<'_, Catalog>>) -> PyResult<(Arc<fabriscope_catalog::Catalog>, Trouble)> {
+    match given.map(Bound::get) {
+        None => Ok((built_in(py)?, Trouble::default())),
+        Some(given) => Ok((Arc::clone(&given.inner), given.trouble.clone())),
+    }
 }
 
 #[pymethods]
@@ -27,13 +35,24 @@ impl Catalog {
     #[new]
     #[pyo3(signature = (folder = None))]
     fn new(py: Python<'_>, folder: Option<PathBuf>) -> PyResult<Catalog> {
-        match folder {
-            None => built_in(py).map(Catalog),
-            Some(folder) => {
-                let read = fabriscope_catalog::Catalog::load(&folder).map_err(|error| of_catalog(py, &error))?;
-                Ok(Catalog(Arc::new(read)))
-            }
-        }
+        let inner = match folder {
+            None => built_in(py)?,
+            Some(folder) => Arc::new(fabriscope_catalog::Catalog::load(&folder).map_err(|error| of_catalog(py, &error))?),
+        };
+        Ok(Catalog { inner, trouble: Trouble::default() })
+    }
+
+    /// The same with a congestion control of that name, whose senders are what `make` gives; switches mark as `base` says.
+    fn with_congestion(&self, py: Python<'_>, name: &str, base: &str, make: Py<PyAny>, needs: Needs) -> PyResult<Catalog> {
+        let prototype = prototype::congestion(make, &needs, self.trouble.clone())?;
+        let inner = self.inner.with_congestion(name, base, prototype).map_err(|error| of_catalog(py, &error))?;
+        Ok(Catalog { inner: Arc::new(inner), trouble: self.trouble.clone() })
+    }
+
+    /// The same with a cluster that comes before all others of its name.
+    fn with_cluster(&self, cluster: &Bound<'_, Cluster>) -> Catalog {
+        let cluster = cluster.get();
+        Catalog { inner: Arc::new(self.inner.with_cluster(cluster.parts.clone())), trouble: self.trouble.joined(&cluster.trouble) }
     }
 
     /// The kinds of parts.
@@ -44,18 +63,18 @@ impl Catalog {
 
     /// The names of the parts of a kind, sorted.
     fn names(&self, kind: &str) -> PyResult<Vec<String>> {
-        Ok(self.0.names(kind_of(kind)?).into_iter().map(str::to_owned).collect())
+        Ok(self.inner.names(kind_of(kind)?).into_iter().map(str::to_owned).collect())
     }
 
     /// A part as JSON.
     fn part(&self, py: Python<'_>, kind: &str, name: &str) -> PyResult<String> {
-        let part = self.0.part(kind_of(kind)?, name).map_err(|error| of_catalog(py, &error))?;
+        let part = self.inner.part(kind_of(kind)?, name).map_err(|error| of_catalog(py, &error))?;
         Ok(part.to_json().to_string())
     }
 
     /// The TOML text that a part came from.
     fn text(&self, kind: &str, name: &str) -> PyResult<Option<String>> {
-        Ok(self.0.text_of(kind_of(kind)?, name).map(str::to_owned))
+        Ok(self.inner.text_of(kind_of(kind)?, name).map(str::to_owned))
     }
 }
 
@@ -71,6 +90,7 @@ fn kind_of(word: &str) -> PyResult<Kind> {
 pub struct Cluster {
     pub parts: ResolvedCluster,
     pub catalog: Arc<fabriscope_catalog::Catalog>,
+    pub trouble: Trouble,
 }
 
 #[pymethods]
@@ -85,12 +105,25 @@ impl Cluster {
         nodes: Option<u32>,
         catalog: Option<&Bound<'_, Catalog>>,
     ) -> PyResult<Cluster> {
-        let catalog = crate::cluster::catalog(py, catalog)?;
+        let (catalog, trouble) = crate::cluster::catalog(py, catalog)?;
         let resolved = match text {
             None => catalog.target(target),
             Some(text) => catalog.cluster_from_text(target, text, nodes),
         };
-        Ok(Cluster { parts: resolved.map_err(|error| of_catalog(py, &error))?, catalog })
+        Ok(Cluster { parts: resolved.map_err(|error| of_catalog(py, &error))?, catalog, trouble })
+    }
+
+    /// The same with packets that go where `choose` says, among the ways of its routing.
+    fn routed(&self, choose: Py<PyAny>) -> Cluster {
+        let route_prototype = Some(prototype::routing(choose, self.trouble.clone()));
+        let parts = ResolvedCluster { route_prototype, ..self.parts.clone() };
+        Cluster { parts, catalog: Arc::clone(&self.catalog), trouble: self.trouble.clone() }
+    }
+
+    /// The catalogue that it was made from.
+    #[getter]
+    fn catalog(&self) -> Catalog {
+        Catalog { inner: Arc::clone(&self.catalog), trouble: self.trouble.clone() }
     }
 
     /// Its name.
@@ -119,4 +152,22 @@ impl Cluster {
     fn __repr__(&self) -> String {
         format!("Cluster({:?}, nodes={})", self.parts.name, self.parts.nodes())
     }
+}
+
+impl Cluster {
+    /// Its parts for one call, and what ends it.
+    pub fn ended(&self) -> (ResolvedCluster, Ending) {
+        let ending = Ending::new(&self.trouble);
+        (ResolvedCluster { stop: ending.stop.clone(), ..self.parts.clone() }, ending)
+    }
+}
+
+/// The catalogue of the caller, or of the package, for one call, and what ends it.
+///
+/// # Errors
+/// A fault in the catalogue of the package; its tests rule that out.
+pub fn ended(py: Python<'_>, given: Option<&Bound<'_, Catalog>>) -> PyResult<(fabriscope_catalog::Catalog, Ending)> {
+    let (catalog, trouble) = catalog(py, given)?;
+    let ending = Ending::new(&trouble);
+    Ok((catalog.stopped_by(ending.stop.clone()), ending))
 }

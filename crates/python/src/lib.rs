@@ -7,6 +7,7 @@ mod ask;
 mod cluster;
 mod errors;
 mod outcome;
+mod prototype;
 mod rounds;
 mod study;
 mod waiting;
@@ -22,6 +23,8 @@ mod _fabriscope {
     use crate::cluster::{Catalog, Cluster};
     #[pymodule_export]
     use crate::outcome::{Outcome, Table};
+    #[pymodule_export]
+    use crate::prototype::{Choice, Feedback, Line};
     #[pymodule_export]
     use crate::rounds::rounds;
     #[pymodule_export]

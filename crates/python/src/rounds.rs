@@ -72,8 +72,8 @@ pub fn rounds(py: Python<'_>, cluster: &Bound<'_, Cluster>, asked: CallRequest, 
         "flow" => EngineChoice::Flow,
         other => return Err(PyValueError::new_err(format!("there is no engine `{other}`; use packet or flow"))),
     };
-    let parts = cluster.get().parts.clone();
-    let done = answer(py, None, move |_| own.outcome(&parts, engine, asked.seed))?;
+    let (parts, ending) = cluster.get().ended();
+    let done = answer(py, None, ending, move |_| own.outcome(&parts, engine, asked.seed))?;
     done.map(Outcome).map_err(|error| raised(py, &error))
 }
 

@@ -1,7 +1,6 @@
 //! Studies: on the cores of this process, or point by point for an executor of the caller.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fabriscope_study::{Plan, Store};
@@ -11,7 +10,7 @@ use pyo3::prelude::*;
 use crate::cluster::Catalog;
 use crate::errors::raised;
 use crate::outcome::Outcome;
-use crate::waiting::answer_until;
+use crate::waiting::{Ending, answer};
 
 /// Where a study is, and where its data go, as keyword arguments.
 #[derive(FromPyObject)]
@@ -42,11 +41,11 @@ pub fn sweep(
     catalog: Option<&Bound<'_, Catalog>>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Outcome> {
-    let catalog = crate::cluster::catalog(py, catalog)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    let asked = Arc::clone(&stop);
-    let done = answer_until(py, progress, Some(stop), move |heard| {
-        places.question().jobs(jobs).progress(move |at| heard(at.done, at.all)).catalog(&catalog).outcome(&asked)
+    let (catalog, trouble) = crate::cluster::catalog(py, catalog)?;
+    let ending = Ending::new(&trouble);
+    let stop = ending.stop.clone();
+    let done = answer(py, progress, ending, move |heard| {
+        places.question().jobs(jobs).progress(move |at| heard(at.done, at.all)).catalog(&catalog).outcome(&stop)
     })?;
     done.map(Outcome).map_err(|error| raised(py, &error))
 }
@@ -64,7 +63,7 @@ impl Study {
     #[new]
     #[pyo3(signature = (places, catalog = None))]
     fn new(py: Python<'_>, places: Places, catalog: Option<&Bound<'_, Catalog>>) -> PyResult<Study> {
-        let catalog = crate::cluster::catalog(py, catalog)?;
+        let (catalog, _) = crate::cluster::catalog(py, catalog)?;
         let (plan, mut store) = py.detach(|| places.question().catalog(&catalog).open()).map_err(|error| raised(py, &error))?;
         store.finish(&plan).map_err(|error| raised(py, &error.into()))?;
         let before = store.count();

@@ -1,10 +1,10 @@
 //! A study on the cores of one machine.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
+use fabriscope_catalog::Stop;
 use fabriscope_report::{Cell, Column, Grid, Outcome};
 use rayon::prelude::*;
 
@@ -28,13 +28,7 @@ pub struct Progress {
 ///
 /// # Errors
 /// A file that cannot be written.
-pub fn run(
-    plan: &Plan,
-    store: &mut Store,
-    jobs: usize,
-    stop: &AtomicBool,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Outcome, StudyError> {
+pub fn run(plan: &Plan, store: &mut Store, jobs: usize, stop: &Stop, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, StudyError> {
     let missing = store.missing(plan);
     let all = plan.len();
     let before = store.count();
@@ -45,7 +39,7 @@ pub fn run(
     let kept = store.kept().to_owned();
     let work = || -> Result<(), StudyError> {
         missing.par_iter().with_max_len(1).try_for_each_with(told, |told, point| {
-            if stop.load(Ordering::Relaxed) {
+            if stop.is_set() {
                 return Ok(());
             }
             let result = plan.run(*point);

@@ -29,13 +29,16 @@ pub struct Congestion {
     /// Marking by switches that it was published with; takes the place of the switch's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ecn: Option<super::Ecn>,
+    /// What takes the place of the algorithm, where the program around this library brings one along.
+    #[serde(skip)]
+    pub prototype: Option<cc::Prototype>,
 }
 
 impl Congestion {
     /// Whether senders wait for credit of their receivers.
     #[must_use]
     pub fn gives_credit(&self) -> bool {
-        self.algorithm.plain().signals().credit == Credit::OfReceivers
+        self.prototype.is_none() && self.algorithm.plain().signals().credit == Credit::OfReceivers
     }
 }
 

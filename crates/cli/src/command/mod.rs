@@ -24,8 +24,6 @@ mod topo;
 mod transports;
 mod validate;
 
-use std::ffi::OsString;
-
 use clap::Subcommand;
 
 use crate::arguments::Arguments;
@@ -54,7 +52,7 @@ pub enum Command {
     Run(run::Args),
     /// Run every point of a study on all cores, and keep them as they are done
     Sweep(sweep::Args),
-    /// Write a page about a cluster, several side by side, or an experiment
+    /// Write a page about a cluster, several side by side, an experiment, or a study
     Report(report::Args),
     /// Serve a page on this machine: choose clusters, tools and parts in a browser
     Serve(serve::Args),
@@ -85,29 +83,28 @@ pub enum Command {
 }
 
 /// Runs the command of `arguments`, of a program that is started by those words; of this one if there are none.
-pub fn run(arguments: &Arguments, program: Vec<OsString>, output: &mut Output) -> Result<Verdict, Failure> {
-    let context = Context::new(arguments, program);
+pub fn run(arguments: &Arguments, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
     match &arguments.command {
-        Command::Demo(args) => demo::run(args, &context, output),
-        Command::Bench(args) => bench::run(args, &context, output),
-        Command::Explain(args) => explain::run(args, &context, output),
-        Command::Validate(args) => validate::run(args, &context, output),
-        Command::Calibrate(args) => calibrate::run(args, &context, output),
-        Command::Expect(args) => expect::run(args, &context, output),
-        Command::Diagnose(args) => diagnose::run(args, &context, output),
-        Command::Run(args) => run::run(args, &context, output),
-        Command::Sweep(args) => sweep::run(args, &context, output),
-        Command::Report(args) => report::run(args, &context, output),
-        Command::Serve(args) => serve::run(args, &context, output),
-        Command::Import(args) => import::run(args, &context, output),
-        Command::Export(args) => export::run(args, &context, output),
-        Command::Route(args) => route::run(args, &context, output),
-        Command::Topo(args) => topo::run(args, &context, output),
+        Command::Demo(args) => demo::run(args, context, output),
+        Command::Bench(args) => bench::run(args, context, output),
+        Command::Explain(args) => explain::run(args, context, output),
+        Command::Validate(args) => validate::run(args, context, output),
+        Command::Calibrate(args) => calibrate::run(args, context, output),
+        Command::Expect(args) => expect::run(args, context, output),
+        Command::Diagnose(args) => diagnose::run(args, context, output),
+        Command::Run(args) => run::run(args, context, output),
+        Command::Sweep(args) => sweep::run(args, context, output),
+        Command::Report(args) => report::run(args, context, output),
+        Command::Serve(args) => serve::run(args, context, output),
+        Command::Import(args) => import::run(args, context, output),
+        Command::Export(args) => export::run(args, context, output),
+        Command::Route(args) => route::run(args, context, output),
+        Command::Topo(args) => topo::run(args, context, output),
         Command::Transports(args) => transports::run(args, output),
-        Command::Clusters(args) => clusters::run(args, &context, output),
-        Command::Parts(args) => parts::run(args, &context, output),
-        Command::Sensitivity(args) => sensitivity::run(args, &context, output),
-        Command::Show(args) => show::run(args, &context, output),
+        Command::Clusters(args) => clusters::run(args, context, output),
+        Command::Parts(args) => parts::run(args, context, output),
+        Command::Sensitivity(args) => sensitivity::run(args, context, output),
+        Command::Show(args) => show::run(args, context, output),
         Command::Schema(args) => schema::run(args, output),
         Command::Completions(args) => completions::run(args, output),
         Command::Man(args) => man::run(args, output),

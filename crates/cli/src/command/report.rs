@@ -39,8 +39,11 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         return Err(Failure::told(format!("{}: a report is a page of HTML", path.display()), "end the name in .html"));
     }
     let progress = Progress::new("report");
-    let mut question =
-        fabriscope::report(args.of.clone()).catalog(context.catalog()?).seed(context.seed()).progress(|done, all| progress.at(done, all));
+    let mut question = context
+        .seed
+        .into_iter()
+        .fold(fabriscope::report(args.of.clone()).catalog(context.catalog()?), fabriscope::Report::seed)
+        .progress(|done, all| progress.at(done, all));
     if let Some(file) = &args.prices {
         question = question.prices(file);
     }

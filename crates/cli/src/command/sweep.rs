@@ -1,8 +1,8 @@
 //! `fabriscope sweep`: every point of a study, kept as it is done.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+
+use fabriscope_catalog::Stop;
 
 use crate::context::Context;
 use crate::error::{Failure, Verdict};
@@ -43,11 +43,11 @@ Examples:
 /// Runs the command.
 pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
     let bar = Progress::new("points");
-    let stop = Arc::new(AtomicBool::new(false));
-    let asked = Arc::clone(&stop);
+    let stop = Stop::new();
+    let asked = stop.clone();
     // Where no handler can be set, an interrupt ends the program, and what is done is kept all the same.
     drop(ctrlc::set_handler(move || {
-        if asked.swap(true, Ordering::Relaxed) {
+        if asked.set() {
             crate::rows::interrupted();
         }
     }));
@@ -64,5 +64,5 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     let outcome = question.progress(|at| bar.at(at.done, at.all)).outcome(&stop).map_err(Failure::of)?;
     drop(bar);
     let verdict = args.output.write(&outcome, output)?;
-    Ok(if stop.load(Ordering::Relaxed) { Verdict::Bad } else { verdict })
+    Ok(if stop.is_set() { Verdict::Bad } else { verdict })
 }

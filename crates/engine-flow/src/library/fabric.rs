@@ -17,7 +17,7 @@ struct Route {
 
 /// The way between two nodes, as far as messages share it with others.
 pub(super) struct Fabric<'a> {
-    cluster: &'a Cluster,
+    pub(super) cluster: &'a Cluster,
     paths: Paths<'a>,
     switch: SwitchLatency,
     latency: Latency,

@@ -114,6 +114,7 @@ impl Running<'_> {
             self.queue.push(Time::ZERO, rank);
         }
         while let Some((now, rank)) = self.queue.pop() {
+            self.fabric.cluster.go_on(now)?;
             self.go(now.as_ps(), rank);
         }
         let open = self.runners.iter().filter(|runner| runner.phase != Phase::Over).count();

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use fabriscope_catalog::Catalog;
+use fabriscope_catalog::{Catalog, Stop};
 use fabriscope_collectives::{Algorithm, Call, Kind};
 use fabriscope_engine::agrees::{Agreement, cases, compare};
 use fabriscope_engine::{Cluster, Connections, Engine, EngineError, Feature, Folding, Job, PacketOrder, RunOptions};
@@ -97,4 +97,20 @@ fn what_it_cannot_do_is_said() {
     let job = Job::schedule(builder.build().unwrap(), Connections::default());
     let refused = FlowEngine.run(&adaptive, job, &RunOptions::default(), 1).unwrap_err();
     assert!(matches!(&refused, EngineError::Unsupported(refused) if refused.feature == Feature::Routing), "{refused}");
+}
+
+/// A run that nobody waits for ends with an error: of a schedule and of rounds.
+#[test]
+fn a_run_can_be_stopped() {
+    let mut cluster = cluster("lab-16", Routing::DModK);
+    cluster.parts.stop = Stop::new();
+    let mut builder = Builder::new(2);
+    let _ = builder.send(0, 1, Bytes(1 << 20), 0);
+    let _ = builder.recv(1, 0, Bytes(1 << 20), 0);
+    let schedule = builder.build().unwrap();
+    let run =
+        |cluster: &Cluster| FlowEngine.run(cluster, Job::schedule(schedule.clone(), Connections::default()), &RunOptions::default(), 1);
+    assert!(run(&cluster).is_ok());
+    cluster.parts.stop.set();
+    assert!(matches!(run(&cluster), Err(EngineError::Stopped { .. })));
 }

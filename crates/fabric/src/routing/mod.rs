@@ -22,6 +22,7 @@ mod grid;
 pub(crate) mod hash;
 mod load;
 mod path;
+mod prototype;
 mod switch_view;
 mod tree;
 
@@ -35,6 +36,7 @@ pub use graph::{
 };
 pub use load::Load;
 pub use path::{path, switch_hops};
+pub use prototype::{Choice, RoutePrototype};
 pub use switch_view::{Idle, Memory, SwitchView};
 
 /// What a switch reads of a packet to route it.
@@ -110,6 +112,7 @@ enum Kind {
     Dragonfly(dragonfly::Router),
     Grid(grid::Router),
     Graph(graph::Router),
+    Prototype(prototype::Chosen),
 }
 
 /// Why an algorithm cannot route a fabric.
@@ -184,11 +187,18 @@ macro_rules! each {
             Kind::Dragonfly($route) => $call,
             Kind::Grid($route) => $call,
             Kind::Graph($route) => $call,
+            Kind::Prototype($route) => $call,
         }
     };
 }
 
 impl Router {
+    /// The same with a choice from outside among its ways.
+    #[must_use]
+    pub fn chosen_by(self, prototype: RoutePrototype) -> Router {
+        Router(Kind::Prototype(prototype::Chosen { under: Box::new(self), prototype }))
+    }
+
     /// Apart from the oblivious walks of trees, which are worth having in the caller: they take a few nanoseconds.
     #[inline(never)]
     fn output_elsewhere(&self, at: SwitchId, head: Head, view: &mut impl SwitchView) -> Hop {

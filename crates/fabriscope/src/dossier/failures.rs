@@ -1,11 +1,16 @@
 //! What failures leave: of an exchange of all with all once there are new routes, and of a random permutation while it happens.
 //!
 //! Modelled: the routes of what is left; then packets that are lost, retransmissions, detection of the fault and new routes, all within the
-//! measured time of a run.
-//! Not modelled: dead rails as a whole, fabrics in which no cable joins two switches; failures of nodes.
+//! measured time of a run. A dead rail: the adapter of that number of every node is gone for good, and jobs do without it.
+//! Not modelled: fabrics in which no cable joins two switches, but for dead rails; failures of nodes; what a library does at the moment at
+//! which a rail dies.
 
+use std::collections::BTreeSet;
+
+use fabriscope_catalog::NodeGroup;
 use fabriscope_fabric::analysis::levels;
-use fabriscope_fabric::{LinkId, Node};
+use fabriscope_fabric::{EndpointId, LinkId, Node};
+use fabriscope_lab::bench::BenchEngine;
 use fabriscope_lab::run::{LabRun, RunSettings};
 use fabriscope_report::figure::{Bar, Bars, Figure, Panel, Unit};
 use fabriscope_report::render::html::{Page, Part};
@@ -13,7 +18,7 @@ use fabriscope_report::{Cell, Column, Grid};
 use fabriscope_units::{Bytes, Rate, Time};
 
 use super::design::Design;
-use super::repaired;
+use super::repaired::{self, Dead};
 use super::work::Work;
 
 /// Nodes of a permutation in a report, the fewest that have several switches.
@@ -39,11 +44,17 @@ pub(super) fn section(work: &Work<'_>, design: &Design, page: &mut Page) {
     };
     let nodes = small.parts.nodes();
     let faults = faults(&small);
-    if faults.is_empty() {
+    let broken = Broken { faults, rail: rail(&small) };
+    if broken.faults.is_empty() && broken.rail.is_none() {
         page.words("No cable joins two switches: a dead cable cuts off its node, and a dead switch all of its nodes.");
         return;
     }
-    lasting(&name, &small, &faults, page);
+    lasting(&name, &small, &broken, page);
+    without_an_adapter(work, design, page);
+    if broken.faults.is_empty() {
+        page.words("No cable joins two switches: a dead cable cuts off its adapter.");
+        return;
+    }
     let whole = match run(work, &name, None) {
         Ok(whole) => whole,
         Err(reason) => {
@@ -64,7 +75,7 @@ pub(super) fn section(work: &Work<'_>, design: &Design, page: &mut Page) {
     ]);
     let mut refused = Vec::new();
     let runs = std::iter::once(("nothing broken".to_owned(), Ok(whole)));
-    let broken = faults.into_iter().map(|fault| (fault.what, run(work, &name, Some(&fault.kind))));
+    let broken = broken.faults.into_iter().map(|fault| (fault.what, run(work, &name, Some(&fault.kind))));
     let mut healthy = 0.0;
     for (what, ran) in runs.chain(broken) {
         match ran {
@@ -87,9 +98,10 @@ pub(super) fn section(work: &Work<'_>, design: &Design, page: &mut Page) {
 }
 
 /// What is left for good of an exchange of all with all.
-fn lasting(name: &str, design: &Design, faults: &[Fault], page: &mut Page) {
+fn lasting(name: &str, design: &Design, broken: &Broken, page: &mut Page) {
     let fabric = &design.cluster.fabric;
-    let of = |dead: &[u32]| repaired::all_to_all(fabric, design.parts.routing, &|cable| dead.contains(&cable));
+    let routing = design.parts.routing;
+    let of = |dead: &[u32]| repaired::all_to_all(fabric, routing, &Dead { cables: &|cable| dead.contains(&cable), endpoints: &|_| false });
     let Some(whole) = of(&[]) else { return };
     page.words(format!(
         "For good: an exchange of all with all among {} nodes, once there are routes around what is dead. It goes as fast as the busiest link \
@@ -104,14 +116,23 @@ fn lasting(name: &str, design: &Design, faults: &[Fault], page: &mut Page) {
         Column::number("left (%)", "left_percent"),
     ]);
     grid.push([Cell::word("nothing broken"), Cell::number(100.0 * whole, 1), Cell::number(100.0, 1)]);
-    for fault in faults {
-        let Some(left) = of(&fault.dead) else {
-            grid.push([Cell::word(fault.what.as_str()), Cell::word("nodes are cut off"), Cell::none()]);
+    let without = |rail: &Rail| {
+        let graph = &fabric.graph;
+        let own = |endpoint: EndpointId| rail.adapters.contains(&endpoint.0);
+        let ends = |cable: u32| [graph.link(LinkId(2 * cable)).from, graph.link(LinkId(2 * cable)).to].map(|end| graph.node(end));
+        let cable = |cable: u32| ends(cable).into_iter().any(|end| matches!(end, Node::Endpoint(endpoint) if own(endpoint)));
+        let each = repaired::all_to_all(fabric, routing, &Dead { cables: &cable, endpoints: &own })?;
+        Some(each * f64::from(rail.of - 1) / f64::from(rail.of))
+    };
+    let faults = broken.faults.iter().map(|fault| (&fault.what, of(&fault.dead)));
+    for (what, left) in faults.chain(broken.rail.iter().map(|rail| (&rail.what, without(rail)))) {
+        let Some(left) = left else {
+            grid.push([Cell::word(what.as_str()), Cell::word("nodes are cut off"), Cell::none()]);
             continue;
         };
         let share = 100.0 * left / whole;
-        grid.push([Cell::word(fault.what.as_str()), Cell::number(100.0 * left, 1), Cell::number(share, 1)]);
-        rows.push(Bar { name: fault.what.clone(), value: share, loud: share < 90.0, ..Bar::default() });
+        grid.push([Cell::word(what.as_str()), Cell::number(100.0 * left, 1), Cell::number(share, 1)]);
+        rows.push(Bar { name: what.clone(), value: share, loud: share < 90.0, ..Bar::default() });
     }
     let bars = Bars {
         label: "throughput of an exchange of all with all that is left".to_owned(),
@@ -122,6 +143,27 @@ fn lasting(name: &str, design: &Design, faults: &[Fault], page: &mut Page) {
     };
     page.push(Part::Figure(Figure::new(format!("Failures in {name}"), [Panel::Bars(bars)])));
     page.push(Part::Table { caption: "An exchange of all with all after a fault".to_owned(), grid });
+}
+
+/// What NCCL does without the last adapter of each node, where nodes have GPUs and several adapters.
+fn without_an_adapter(work: &Work<'_>, design: &Design, page: &mut Page) {
+    let parts = &design.parts;
+    let suits = |group: &&NodeGroup| group.node.gpus > 0 && group.node.nics > 1 && group.nccl.is_some();
+    let Some(group) = parts.uniform().filter(|_| parts.nodes() > 1).filter(suits) else { return };
+    let nics = group.node.nics;
+    let line = "all_reduce_perf -b 256M -e 256M -n 2 -w 1";
+    let busbw = |nics: u32| {
+        let mut fewer = parts.clone();
+        fewer.sole_mut().node.nics = nics;
+        let done = work.bench(&Design::resolved(fewer).ok()?, line, Some(2), None, BenchEngine::Auto).ok()?;
+        done.printed.points.iter().find(|point| point.metric == "busbw").map(|point| point.value)
+    };
+    let Some((whole, left)) = busbw(nics).zip(busbw(nics - 1)) else { return };
+    page.words(format!(
+        "A job of NCCL that does without one of its {nics} adapters: {line} on two nodes has a bus bandwidth of {left:.1} GB/s instead of {whole:.1} GB/s, \
+         {:.0} %.",
+        100.0 * left / whole
+    ));
 }
 
 /// The cluster, or a part of it that is small enough; fabrics of fixed shapes have few sizes.
@@ -145,6 +187,29 @@ struct Fault {
     what: String,
     kind: String,
     dead: Vec<u32>,
+}
+
+/// What can break.
+struct Broken {
+    faults: Vec<Fault>,
+    rail: Option<Rail>,
+}
+
+/// A rail: the adapters of one number.
+struct Rail {
+    what: String,
+    /// Their endpoints.
+    adapters: BTreeSet<u32>,
+    /// How many rails there are.
+    of: u32,
+}
+
+/// The last rail, where nodes have several.
+fn rail(design: &Design) -> Option<Rail> {
+    let group = design.parts.uniform().filter(|group| group.node.nics > 1)?;
+    let of = group.node.nics;
+    let adapters = group.endpoints().filter(|endpoint| (endpoint - group.first_endpoint) % of == of - 1).collect();
+    Some(Rail { what: format!("one dead rail, adapter {} of every node", of - 1), adapters, of })
 }
 
 /// A cable between switches, and a switch without endpoints, as faults of a lab.

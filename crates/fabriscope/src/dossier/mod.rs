@@ -17,11 +17,12 @@ mod trust;
 mod work;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 
-use fabriscope_catalog::Catalog;
+use fabriscope_catalog::{Catalog, Stop};
+use fabriscope_lab::ResolvedLab;
 use fabriscope_lab::run::RunSettings;
 use fabriscope_report::render::html::{self, Page, Part};
+use fabriscope_report::{Cell, Column, Grid, Outcome};
 
 use crate::ask::catalog;
 use crate::error::Error;
@@ -32,7 +33,7 @@ use work::Work;
 /// A page about a cluster, an experiment or a study: `report(["ri2"])`; about several clusters, side by side: `report(["ri2", "alaska-roce25"])`.
 #[must_use]
 pub fn report<S: Into<String>>(of: impl IntoIterator<Item = S>) -> Report<'static> {
-    Report { catalog: None, of: of.into_iter().map(Into::into).collect(), prices: None, seed: 1, progress: None }
+    Report { catalog: None, of: of.into_iter().map(Into::into).collect(), prices: None, seed: None, progress: None }
 }
 
 /// A report, to be made; made by [`report`].
@@ -40,7 +41,7 @@ pub struct Report<'a> {
     catalog: Option<&'a Catalog>,
     of: Vec<String>,
     prices: Option<PathBuf>,
-    seed: u64,
+    seed: Option<u64>,
     progress: Option<Box<dyn Fn(usize, usize) + 'a>>,
 }
 
@@ -51,10 +52,10 @@ impl<'a> Report<'a> {
         self.prices = Some(file.into());
         self
     }
-    /// Seed of everything random; 1 by default.
+    /// Seed of everything random; 1 by default, of an experiment that of its file.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Report<'a> {
-        self.seed = seed;
+        self.seed = Some(seed);
         self
     }
     /// Hears how many steps of all are done.
@@ -82,7 +83,7 @@ impl<'a> Report<'a> {
                 progress(done, all);
             }
         };
-        let work = Work { catalog, seed: self.seed, prices: prices.as_ref(), progress: &heard };
+        let work = Work { catalog, seed: self.seed.unwrap_or(1), given: self.seed, prices: prices.as_ref(), progress: &heard };
         match self.of.as_slice() {
             [] => Err(fabriscope_lab::LabError::refused("no cluster is named", "name a cluster, several to compare, or a lab file").into()),
             [one] => match subject(one)? {
@@ -165,10 +166,13 @@ impl Work<'_> {
         overview::section(self, &design, &mut page);
         (self.progress)(1, 3);
         page.head(2, "What happens in the experiment");
-        let settings = RunSettings { drawn: true, seed: Some(self.seed).filter(|seed| *seed != 1), ..RunSettings::default() };
+        let settings = RunSettings { drawn: true, seed: self.given, ..RunSettings::default() };
         let outcome = fabriscope_lab::run::run(self.catalog, &lab, &settings)?.outcome(&lab);
         page.figures(outcome.figures());
         html::body(&mut page, outcome.blocks());
+        if lab.faults.is_some() {
+            self.without_faults(&lab, &outcome, &mut page)?;
+        }
         (self.progress)(2, 3);
         trust::section(self, &design, &mut page)?;
         (self.progress)(3, 3);
@@ -178,10 +182,49 @@ impl Work<'_> {
 }
 
 impl Work<'_> {
+    /// The results of an experiment beside those of the same where nothing breaks.
+    fn without_faults(&self, lab: &ResolvedLab, broken: &Outcome, page: &mut Page) -> Result<(), Error> {
+        page.head(2, "What the faults cost");
+        let sound = ResolvedLab { faults: None, ..lab.clone() };
+        let settings = RunSettings { seed: self.given, ..RunSettings::default() };
+        let sound = fabriscope_lab::run::run(self.catalog, &sound, &settings)?.outcome(&sound);
+        let rows = |outcome: &Outcome| -> Vec<(String, f64)> {
+            let grid = outcome.tables().find(|grid| grid.name() == "results");
+            let row = |row: &Vec<Cell>| match row.as_slice() {
+                [name, value, ..] => Some((name.value().as_str()?.to_owned(), value.value().as_f64()?)),
+                _ => None,
+            };
+            grid.into_iter().flat_map(Grid::rows).filter_map(row).collect()
+        };
+        let (broken, sound) = (rows(broken), rows(&sound));
+        if broken.is_empty() {
+            page.words("An experiment with several runs: run it without its faults to compare them.");
+            return Ok(());
+        }
+        page.words("The same experiment with the same seed, run again without its faults.");
+        let heads = [("with the faults", "with"), ("without", "without"), ("with, of without (%)", "share_percent")];
+        let numbers = heads.map(|(head, key)| Column::number(head, key));
+        let mut grid = Grid::new(std::iter::once(Column::words("result", "result")).chain(numbers));
+        for (name, with) in broken {
+            let without = sound.iter().find(|(other, _)| *other == name).map(|(_, value)| *value);
+            let share = without.filter(|without| *without > 0.0).map(|without| 100.0 * with / without);
+            let cell = |value: Option<f64>, digits: usize| value.map_or_else(Cell::none, |value| Cell::number(value, digits));
+            let digits = |value: f64| if value.fract() == 0.0 { 0 } else { 3 };
+            grid.push([
+                Cell::word(name.as_str()),
+                cell(Some(with), digits(with)),
+                cell(without, without.map_or(0, digits)),
+                cell(share, 1),
+            ]);
+        }
+        page.push(Part::Table { caption: "With and without the faults".to_owned(), grid });
+        Ok(())
+    }
+
     fn study(&self, file: &str) -> Result<Page, Error> {
         let question = crate::sweep(file).catalog(self.catalog).drawn().progress(|at| (self.progress)(at.done, at.all));
         // Nobody ends it half way; a report that is ended goes on from what is kept.
-        let outcome = question.outcome(&AtomicBool::new(false))?;
+        let outcome = question.outcome(&Stop::default())?;
         let name = Path::new(file).file_stem().map_or_else(|| file.to_owned(), |name| name.to_string_lossy().into_owned());
         let mut page = Page::new(format!("{name}: a study"));
         page.lead("Every value of each list with every value of the others; predicted by simulation.");

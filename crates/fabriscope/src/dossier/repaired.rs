@@ -6,7 +6,7 @@
 
 use fabriscope_fabric::analysis::{Offer, pressure};
 use fabriscope_fabric::routing::{Survivors, SwitchView};
-use fabriscope_fabric::{Fabric, Head, Hop, LinkId, Node, Route, Routing, SwitchId};
+use fabriscope_fabric::{EndpointId, Fabric, Head, Hop, LinkId, Node, Route, Routing, SwitchId};
 
 /// The routes of what is left.
 struct Repaired {
@@ -34,12 +34,21 @@ impl Route for Repaired {
 /// Virtual lanes of the routes: as many as paths of trees and dragonflies have hops. Basis: standard; InfiniBand has eight data lanes in common use.
 const LANES: u8 = 8;
 
-/// What every endpoint sends in an exchange of all with all, as a share of its link, without the cables that are dead; nothing where no routes
-/// are found, or a pair of endpoints has no way.
-pub(super) fn all_to_all(fabric: &Fabric, routing: Routing, dead: &dyn Fn(u32) -> bool) -> Option<f64> {
+/// What is dead of a fabric.
+#[derive(Clone, Copy)]
+pub(super) struct Dead<'a> {
+    /// Its cables.
+    pub cables: &'a dyn Fn(u32) -> bool,
+    /// Its endpoints, which neither send nor receive.
+    pub endpoints: &'a dyn Fn(EndpointId) -> bool,
+}
+
+/// What every endpoint that is left sends in an exchange of all with all, as a share of its link; nothing where no routes are found, or a pair
+/// of endpoints has no way.
+pub(super) fn all_to_all(fabric: &Fabric, routing: Routing, dead: &Dead<'_>) -> Option<f64> {
     let graph = &fabric.graph;
-    let routes = Survivors::new(fabric, routing, dead, LANES, true).ok()?;
-    let endpoints: Vec<_> = graph.endpoints().collect();
+    let routes = Survivors::new(fabric, routing, dead.cables, LANES, true).ok()?;
+    let endpoints: Vec<_> = graph.endpoints().filter(|endpoint| !(dead.endpoints)(*endpoint)).collect();
     if endpoints.len() < 2 || endpoints.iter().any(|endpoint| !routes.reaches(*endpoint)) {
         return None;
     }
@@ -68,7 +77,8 @@ mod tests {
     fn what_is_left_is_what_the_dead_did_not_carry() {
         let design = Design::of(&fabriscope_catalog::Catalog::embedded().unwrap(), "lab-roce-128").unwrap();
         let fabric = &design.cluster.fabric;
-        let of = |routing, dead: &dyn Fn(u32) -> bool| all_to_all(fabric, routing, dead).unwrap();
+        let with = |routing, cables: &dyn Fn(u32) -> bool| all_to_all(fabric, routing, &Dead { cables, endpoints: &|_| false });
+        let of = |routing, cables: &dyn Fn(u32) -> bool| with(routing, cables).unwrap();
         let graph = &fabric.graph;
         let switch = |link: LinkId| [graph.link(link).from, graph.link(link).to].map(|end| fabric.name(graph.node(end)));
         let spine = |cable: u32| switch(LinkId(2 * cable)).contains(&"spine 0".to_owned());
@@ -79,6 +89,9 @@ mod tests {
         let (whole, left) = (of(Routing::Ecmp, &|_| false), of(Routing::Ecmp, &|cable| cable == 128));
         assert!(left <= whole && left > 0.3, "{left} of {whole}");
         // Without the cable of a node there is no exchange of all with all.
-        assert_eq!(all_to_all(fabric, Routing::Ecmp, &|cable| cable == 0), None);
+        assert_eq!(with(Routing::Ecmp, &|cable| cable == 0), None);
+        // The others go on without that node: as before, within what hashing does.
+        let apart = Dead { cables: &|cable| cable == 0, endpoints: &|endpoint| endpoint.0 == 0 };
+        assert!(all_to_all(fabric, Routing::Spray, &apart).unwrap() > 0.9);
     }
 }

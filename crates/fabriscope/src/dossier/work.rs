@@ -11,6 +11,8 @@ use super::design::Design;
 pub(super) struct Work<'a> {
     pub catalog: &'a Catalog,
     pub seed: u64,
+    /// The seed that the reader gave.
+    pub given: Option<u64>,
     pub prices: Option<&'a Prices>,
     pub progress: &'a dyn Fn(usize, usize),
 }

@@ -35,6 +35,36 @@ fn an_experiment_is_told_with_its_pictures() {
     assert_eq!(text, page());
 }
 
+/// Where something breaks, the results stand beside those without: nothing is lost, nothing sent again.
+#[test]
+fn the_cost_of_faults_is_told() {
+    let text = report([lab("link-flap")]).page().unwrap().to_string();
+    let expected = ["What it is", "What happens in the experiment", "What the faults cost", "How far to trust it", "How to do it again"];
+    assert_eq!(heads(&text), expected);
+    let section = text.split("What the faults cost</h2>").nth(1).unwrap().split("<h2").next().unwrap();
+    let row = |name: &str| -> Vec<String> {
+        let row = section.split(&format!(">{name}</")).nth(1).unwrap().split("</tr>").next().unwrap();
+        row.split("<td").skip(1).map(|cell| cell.split_once('>').unwrap().1.split('<').next().unwrap().to_owned()).collect()
+    };
+    let drops = row("packets dropped");
+    assert!(drops[0].parse::<u64>().unwrap() > 1000 && drops[1] == "0", "{drops:?}");
+    let last: Vec<f64> = row("last rank done (us)").iter().map(|cell| cell.replace(',', "").parse().unwrap()).collect();
+    // 120 MiB into one host take 2,517 us; three outages of a millisecond each with their repairs more than double that.
+    assert!(last[1] < 3300.0 && last[0] > 1.8 * last[1], "{last:?}");
+}
+
+/// Nodes with several adapters: one rail of eight dead leaves seven eighths of what is sent where the fabric itself does not bind.
+#[test]
+fn a_dead_rail_is_told() {
+    let text = report(["lab-rails"]).page().unwrap().to_string();
+    let row = text
+        .split("<td>one dead rail, adapter 7 of every node</td>")
+        .nth(1)
+        .or_else(|| text.split("one dead rail, adapter 7 of every node</").last());
+    let row = row.unwrap().split("</tr>").next().unwrap();
+    assert_eq!(row.matches(">87.5<").count(), 2, "{row}");
+}
+
 /// Bytes and nodes vary: a panel over each, with a curve for each value of the other; the numbers are those of `bench`.
 #[test]
 fn a_study_is_told_by_its_curves() {
@@ -42,7 +72,7 @@ fn a_study_is_told_by_its_curves() {
     let file = folder.path().join("scaling.toml");
     let study = "[[bench]]\ntools = [\"osu_allreduce\"]\nclusters = [\"betzy-hdr\"]\nnodes = [2, 4]\nranks_per_node = [2]\noptions = [\"-m 8:32 -i 2 -x 1\"]\n";
     std::fs::write(&file, study).unwrap();
-    let outcome = fabriscope::sweep(&file).jobs(1).drawn().outcome(&std::sync::atomic::AtomicBool::new(false)).unwrap();
+    let outcome = fabriscope::sweep(&file).jobs(1).drawn().outcome(&fabriscope_catalog::Stop::default()).unwrap();
     let [figure] = outcome.figures() else { panic!("{} figures", outcome.figures().len()) };
     let curves: Vec<Vec<(&str, usize)>> = figure
         .panels

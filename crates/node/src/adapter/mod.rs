@@ -17,7 +17,7 @@ pub use hfi::{cq_of, is_adapter_queue, queue_pair_of};
 use kernel::{DESCRIPTORS, Kernel};
 
 /// What an adapter is made with.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct AdapterConfig {
     /// Its RDMA NIC.
     pub rnic: NicConfig,

@@ -21,6 +21,7 @@ pub mod dctcp;
 pub mod hpcc;
 pub mod infiniband;
 pub mod nscc;
+pub mod prototype;
 pub mod rccc;
 pub mod slingshot;
 pub mod srd;
@@ -39,6 +40,7 @@ pub use dctcp::Dctcp;
 pub use hpcc::{Hpcc, LinkState, Telemetry};
 pub use infiniband::InfiniBandCc;
 pub use nscc::Nscc;
+pub use prototype::Prototype;
 pub(crate) use rccc::HEADERS;
 pub use rccc::{Granter, Rccc};
 pub use slingshot::Slingshot;
@@ -228,10 +230,12 @@ pub trait Scheme {
 }
 
 /// The congestion control of a NIC.
-#[derive(Clone, Copy, Debug, PartialEq, Default)]
+#[derive(Clone, Debug, PartialEq, Default)]
 pub struct Settings {
     /// Which algorithm; none sends as fast as the link.
     pub algorithm: Option<Algorithm>,
+    /// One from outside in its place.
+    pub prototype: Option<Prototype>,
     /// How its receivers tell of marks.
     pub echo: Echo,
     /// Packets from one acknowledgement to the next; none leaves that to the queue pair.
@@ -248,8 +252,22 @@ impl Settings {
     /// An algorithm with what it needs, behind `line`.
     #[must_use]
     pub fn of(algorithm: Algorithm, line: Line) -> Settings {
-        let Signals { echo, ack_interval, timeout, telemetry, credit: _ } = algorithm.signals();
-        Settings { algorithm: Some(algorithm), echo, ack_interval, timeout, telemetry, line }
+        Settings { algorithm: Some(algorithm), ..Settings::with(algorithm.signals(), line) }
+    }
+    /// An algorithm from outside with what it needs, behind `line`.
+    #[must_use]
+    pub fn of_prototype(prototype: Prototype, line: Line) -> Settings {
+        let settings = Settings::with(prototype.signals(), line);
+        Settings { prototype: Some(prototype), ..settings }
+    }
+    fn with(signals: Signals, line: Line) -> Settings {
+        let Signals { echo, ack_interval, timeout, telemetry, credit: _ } = signals;
+        Settings { algorithm: None, prototype: None, echo, ack_interval, timeout, telemetry, line }
+    }
+    /// Whether anything but the link holds senders back.
+    #[must_use]
+    pub fn controls(&self) -> bool {
+        self.algorithm.is_some() || self.prototype.is_some()
     }
     /// No algorithm, behind `line`.
     #[must_use]
@@ -310,40 +328,41 @@ macro_rules! algorithms {
             }
         }
 
-        #[derive(Clone, Debug)]
         enum Inner {
             $( $Variant(<$module::Parameters as Scheme>::Control), )*
+            /// From outside.
+            Prototype(Box<dyn Control + Send>),
             /// None: what was sent is only kept in mind.
             Free(Free),
         }
 
         impl Control for Controller {
             fn allowance(&self) -> Allowance {
-                match &self.0 { $( Inner::$Variant(control) => control.allowance(), )* Inner::Free(free) => free.allowance() }
+                match &self.0 { $( Inner::$Variant(control) => control.allowance(), )* Inner::Prototype(control) => control.allowance(), Inner::Free(free) => free.allowance() }
             }
             fn sent(&mut self, now: Time, bytes: Bytes) {
-                match &mut self.0 { $( Inner::$Variant(control) => control.sent(now, bytes), )* Inner::Free(_) => {} }
+                match &mut self.0 { $( Inner::$Variant(control) => control.sent(now, bytes), )* Inner::Prototype(control) => control.sent(now, bytes), Inner::Free(_) => {} }
             }
             fn acknowledged(&mut self, feedback: &Feedback<'_>) {
-                match &mut self.0 { $( Inner::$Variant(control) => control.acknowledged(feedback), )* Inner::Free(_) => {} }
+                match &mut self.0 { $( Inner::$Variant(control) => control.acknowledged(feedback), )* Inner::Prototype(control) => control.acknowledged(feedback), Inner::Free(_) => {} }
             }
             fn notified(&mut self, now: Time) {
-                match &mut self.0 { $( Inner::$Variant(control) => control.notified(now), )* Inner::Free(_) => {} }
+                match &mut self.0 { $( Inner::$Variant(control) => control.notified(now), )* Inner::Prototype(control) => control.notified(now), Inner::Free(_) => {} }
             }
             fn lost(&mut self, now: Time, loss: Loss) {
-                match &mut self.0 { $( Inner::$Variant(control) => control.lost(now, loss), )* Inner::Free(_) => {} }
+                match &mut self.0 { $( Inner::$Variant(control) => control.lost(now, loss), )* Inner::Prototype(control) => control.lost(now, loss), Inner::Free(_) => {} }
             }
             fn wants(&self, pending: Bytes) -> u32 {
-                match &self.0 { $( Inner::$Variant(control) => control.wants(pending), )* Inner::Free(_) => 0 }
+                match &self.0 { $( Inner::$Variant(control) => control.wants(pending), )* Inner::Prototype(control) => control.wants(pending), Inner::Free(_) => 0 }
             }
             fn granted(&mut self, credit: u32) -> bool {
-                match &mut self.0 { $( Inner::$Variant(control) => control.granted(credit), )* Inner::Free(_) => false }
+                match &mut self.0 { $( Inner::$Variant(control) => control.granted(credit), )* Inner::Prototype(control) => control.granted(credit), Inner::Free(_) => false }
             }
             fn wakes(&self) -> Option<Time> {
-                match &self.0 { $( Inner::$Variant(control) => control.wakes(), )* Inner::Free(_) => None }
+                match &self.0 { $( Inner::$Variant(control) => control.wakes(), )* Inner::Prototype(control) => control.wakes(), Inner::Free(_) => None }
             }
             fn wake(&mut self, now: Time) {
-                match &mut self.0 { $( Inner::$Variant(control) => control.wake(now), )* Inner::Free(_) => {} }
+                match &mut self.0 { $( Inner::$Variant(control) => control.wake(now), )* Inner::Prototype(control) => control.wake(now), Inner::Free(_) => {} }
             }
         }
     };
@@ -373,7 +392,6 @@ algorithms! {
 }
 
 /// One algorithm at work, for one sender.
-#[derive(Clone, Debug)]
 pub struct Controller(Inner);
 
 /// No control: packets leave as the link takes them.
@@ -408,7 +426,6 @@ impl AckInfo {
 }
 
 /// The congestion control of one sending queue pair.
-#[derive(Clone, Debug)]
 pub(crate) struct Congestion {
     controller: Controller,
     /// Packets on their way: number, bytes on the wire, when the last copy left; in the order of their numbers.
@@ -439,13 +456,17 @@ struct Flight {
 impl Congestion {
     /// Ready to send; `None` where the settings have no algorithm.
     pub(crate) fn new(settings: &Settings) -> Option<Congestion> {
-        settings.algorithm.is_some().then(|| Congestion::always(settings))
+        settings.controls().then(|| Congestion::always(settings))
     }
 
     /// Ready to send; without an algorithm it only keeps in mind what is on its way.
     pub(crate) fn always(settings: &Settings) -> Congestion {
         let line = settings.line;
-        let controller = settings.algorithm.map_or(Controller(Inner::Free(Free)), |algorithm| algorithm.control(line));
+        let controller = match (&settings.prototype, settings.algorithm) {
+            (Some(prototype), _) => Controller(Inner::Prototype(prototype.control(line))),
+            (None, Some(algorithm)) => algorithm.control(line),
+            (None, None) => Controller(Inner::Free(Free)),
+        };
         Congestion {
             controller,
             flights: VecDeque::new(),

@@ -252,3 +252,24 @@ fn a_parameter_outside_its_range_is_named() {
     }
     assert_eq!(Algorithm::Dctcp(dctcp::Parameters { g: 2.0 }).check().unwrap_err().to_string(), "`g` of 2 is no share");
 }
+
+/// What stands in a prototype is told and asked as it would be without one.
+#[test]
+fn a_prototype_stands_where_an_algorithm_stands() {
+    let parameters = dctcp::Parameters { g: 1.0 / 16.0 };
+    let prototype = Prototype::new(parameters.signals(), move |line| Box::new(parameters.control(line)));
+    let [own, library] = [Settings::of_prototype(prototype.clone(), LINE), Settings::of(Algorithm::Dctcp(parameters), LINE)];
+    assert!(own.controls() && !own.gives_credit());
+    assert_eq!((own.echo, own.ack_interval), (library.echo, library.ack_interval));
+    assert_eq!(own, Settings::of_prototype(prototype, LINE), "copies are the same one");
+    let [mut own, mut library] = [own, library].map(|settings| Congestion::new(&settings).unwrap());
+    for (number, marked) in [true, true, false, true, false].into_iter().cycle().take(200).enumerate() {
+        for congestion in [&mut own, &mut library] {
+            congestion.sent(at(number as u64), Psn::new(number as u32), 4096);
+            let ack = AckInfo::of(Psn::new(number as u32 + 1), Some(Psn::new(number as u32)), marked);
+            congestion.acknowledged(at(number as u64 + 9), ack, &[], false);
+        }
+        assert_eq!(own.allowance(), library.allowance());
+    }
+    assert_ne!(own.allowance().window, Bytes(PRODUCT));
+}

@@ -35,7 +35,7 @@ use crate::transport::rud::contexts::Contexts;
 use crate::watch::Watches;
 
 /// What a NIC is made with.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct NicConfig {
     /// Its address.
     pub lid: Lid,
@@ -139,6 +139,7 @@ impl Nic {
     /// A NIC without objects.
     pub fn new(config: NicConfig) -> Nic {
         let mut port = Port::new(config.lid, config.link_layer);
+        let contexts = Contexts::new(&config.congestion);
         (port.congestion, port.datagram_mtu, port.coalescing) = (config.congestion, config.datagram_mtu, config.coalescing);
         port.iwarp = config.iwarp.map(Box::new);
         port.any_order = config.any_order;
@@ -153,7 +154,7 @@ impl Nic {
             mcast: Mcast::default(),
             group_requests: GroupRequests::default(),
             xrcds: 0,
-            contexts: Contexts::new(&config.congestion),
+            contexts,
             responders: FxHashMap::default(),
             reserved: None,
         }

@@ -215,7 +215,7 @@ impl Reserved {
 
     /// The slot of a queue pair on which nothing is outstanding, if enough are awake for one to have to make room.
     fn find_idle(&mut self, qps: &[Qp], port: &Port) -> Option<usize> {
-        if self.awake.len() < AWAKE || port.congestion.algorithm.is_some() {
+        if self.awake.len() < AWAKE || port.congestion.controls() {
             return None;
         }
         for _ in 0..LOOKS {

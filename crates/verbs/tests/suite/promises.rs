@@ -220,14 +220,14 @@ proptest! {
     ) {
         // iWARP has the control of TCP; what is not reliable has none.
         for kind in KINDS.into_iter().filter(|kind| kind.is_reliable() && *kind != QpType::Iwarp) {
-            check(kind, &requests, faults, settings)?;
+            check(kind, &requests, faults, settings.clone())?;
         }
     }
 
     #[test]
     fn promises_are_kept_on_credit(requests in prop::collection::vec(message(), 1..60), faults in faults(), settings in governed(cc::Credit::OfReceivers)) {
         for kind in KINDS.into_iter().filter(|kind| kind.service().takes_credit()) {
-            check(kind, &requests, faults, settings)?;
+            check(kind, &requests, faults, settings.clone())?;
         }
     }
 }

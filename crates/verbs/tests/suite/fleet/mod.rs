@@ -60,7 +60,7 @@ impl Fleet {
     pub fn new(kind: QpType, nodes: u32, mtu: Mtu, faults: Faults, congestion: cc::Settings) -> Fleet {
         let cap = QpCap { max_send_sge: 2, max_send_wr: 512, max_recv_wr: 512, max_inline_data: Bytes(64), ..QpCap::default() };
         let all: Vec<u32> = (0..nodes).collect();
-        let made = all.iter().map(|me| node(kind, *me, nodes, mtu, cap, congestion));
+        let made = all.iter().map(|me| node(kind, *me, nodes, mtu, cap, congestion.clone()));
         let made = made.map(|mut node| {
             node.nic.set_memory(Box::new(node.ram.clone()));
             node

@@ -70,7 +70,7 @@ impl Pair {
     pub fn governed(init: impl Fn(QpInit) -> QpInit, qp_type: QpType, faults: Faults, congestion: cc::Settings) -> Pair {
         let end = |lid| {
             let iwarp = (qp_type == QpType::Iwarp).then(offload::iwarp);
-            let mut nic = Nic::new(NicConfig { lid: Lid(lid), congestion, iwarp, ..NicConfig::default() });
+            let mut nic = Nic::new(NicConfig { lid: Lid(lid), congestion: congestion.clone(), iwarp, ..NicConfig::default() });
             let ram = Ram(Arc::new(Mutex::new(vec![0; MEMORY])));
             nic.set_memory(Box::new(ram.clone()));
             let pd = nic.alloc_pd();
