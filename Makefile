@@ -1,7 +1,9 @@
 # The two commands that matter: `make demo` and `make test`.
 
 CARGO ?= cargo
-FUZZ_SECONDS ?= 20
+FUZZ_SECONDS ?= 10
+# Random cases of each property; `make test-long` takes many more.
+export PROPTEST_CASES ?= 64
 FABRISCOPE = $(CARGO) run --release --quiet --package fabriscope-cli --
 # Half a minute and 3 GB each time: left to `make test-long` and `make bench`.
 LONG_LABS = labs/dragonfly-max.toml labs/dragonfly-max-flow.toml
@@ -13,7 +15,7 @@ LABS = $(filter-out $(LONG_LABS), $(sort $(wildcard labs/*.toml)))
 help:
 	@echo "make demo       the tutorial exercise on two simulated nodes, beside the published figures"
 	@echo "make test       everything that the continuous integration runs"
-	@echo "make test-long  the same with ten times the random cases, ten minutes of fuzzing, the largest labs and collectives"
+	@echo "make test-long  the same with forty times the random cases, ten minutes of fuzzing, the largest labs and collectives"
 	@echo "make bless      write the pinned outputs of tests/golden and of the documents anew; each change needs a line under Model changes in CHANGELOG.md"
 	@echo "make page       reports and pages of results in Debian's Chromium: valid HTML, accessibility, no network, no error"
 	@echo "make bench      how fast the simulator is"
