@@ -34,7 +34,7 @@ pub fn diagnosis(found: &Diagnosis, file: &str, catalog: &Catalog) -> Outcome {
             Standing::Doubtful => "tables of sound machines are off as well; if something is wrong, most probable",
             _ => "most probable",
         };
-        outcome.note(format!("{most}, {}: {}, {}", percent(best.probability), first.cause().title, first.what));
+        outcome.note(format!("{most}, {}: {}", percent(best.probability), in_words(first)));
         told_apart(&mut outcome, best, found.findings.get(1), |a, b| next(catalog, &found.setup, a, b));
     }
     if found.standing == Standing::Unexplained {
@@ -71,7 +71,7 @@ pub fn compared(found: &Compared, before: &str, after: &str, catalog: &Catalog) 
     outcome.set("direction", what);
     if let Some(best) = findings.first().filter(|_| changed) {
         let first = &best.suspects[0];
-        outcome.note(format!("most probable, {}: {what}: {}, {}", percent(best.probability), first.cause().title, first.what));
+        outcome.note(format!("most probable, {}: {what}: {}", percent(best.probability), in_words(first)));
         told_apart(&mut outcome, best, findings.get(1), |a, b| next(catalog, &found.setup, a, b));
     }
     if found.unmatched > 0 {
@@ -107,6 +107,12 @@ pub fn compared(found: &Compared, before: &str, after: &str, catalog: &Catalog) 
     outcome
 }
 
+/// The cause and its amount, which is not said twice.
+fn in_words(suspect: &Suspect) -> String {
+    let (title, what) = (suspect.cause().title, &suspect.what);
+    if title.split(' ').any(|word| word.trim_end_matches(':') == what) { title.to_owned() } else { format!("{title}, {what}") }
+}
+
 /// What tells the first causes apart: within their group, or from the next one.
 fn told_apart(outcome: &mut Outcome, best: &Finding, second: Option<&Finding>, find: impl Fn(&Suspect, &Suspect) -> Option<Next>) {
     let first = &best.suspects[0];
@@ -127,6 +133,7 @@ fn told_apart(outcome: &mut Outcome, best: &Finding, second: Option<&Finding>, f
         }
         None => {
             outcome.note(format!("no run of the usual tools tells {} from {}", first.cause().name, other.cause().name));
+            outcome.set("next", None::<String>);
         }
     }
     outcome.note(format!("to be sure of {}: {}", first.cause().name, first.cause().check));

@@ -32,7 +32,7 @@ pub fn column_name(given: Option<&String>, keys: &str, file: &str) -> Result<Str
 }
 
 /// Columns that every data set has.
-const TAKEN: [&str; 18] = [
+const TAKEN: [&str; 19] = [
     "point",
     "cluster",
     "tool",
@@ -46,6 +46,7 @@ const TAKEN: [&str; 18] = [
     "seed",
     "size",
     "row",
+    "labels",
     "bytes",
     "metric",
     "unit",

@@ -138,7 +138,14 @@ impl Plan {
         let mut columns = vec![whole("point"), text("cluster"), text("tool"), text("lab"), text("options"), whole("nodes")];
         columns.extend([whole("ranks_per_node"), text("placement"), text("transport"), text("engine"), whole("seed"), text("size")]);
         columns.extend(self.axes.iter().map(|name| text(name)));
-        columns.extend([whole("row"), whole("bytes"), text("metric"), text("unit"), Column::number("value", "value").of(Holds::Number)]);
+        columns.extend([
+            whole("row"),
+            text("labels"),
+            whole("bytes"),
+            text("metric"),
+            text("unit"),
+            Column::number("value", "value").of(Holds::Number),
+        ]);
         columns.push(text("error"));
         columns
     }

@@ -20,6 +20,9 @@ pub struct PointResult {
 pub struct Sample {
     /// Row of the table that it stands in.
     pub row: u32,
+    /// What that row is about: its words, `congestion=dctcp; routing=ecmp`.
+    #[serde(default)]
+    pub labels: Option<String>,
     /// Size of messages in bytes, where it is one of a size.
     pub bytes: Option<u64>,
     /// What it is: `latency`, `end_ps`, `points.throughput`.
@@ -63,6 +66,7 @@ impl PointResult {
         let sample = |(row, point): (usize, &Value)| {
             Some(Sample {
                 row: u32::try_from(row).ok()?,
+                labels: None,
                 bytes: point.get("bytes").and_then(Value::as_u64),
                 metric: text(point, "metric")?,
                 unit: text(point, "unit"),
@@ -79,11 +83,14 @@ impl PointResult {
         let Value::Object(entries) = outcome.data() else { return PointResult::default() };
         for (name, value) in &entries {
             match value {
-                Value::Number(number) => samples.extend(sample(0, name.clone(), number.as_f64())),
+                Value::Number(number) => samples.extend(sample((0, None), name.clone(), number.as_f64())),
                 Value::Array(rows) => {
                     for (row, cells) in rows.iter().enumerate() {
                         let Value::Object(cells) = cells else { continue };
-                        let of = |(column, cell): (&String, &Value)| sample(row, format!("{name}.{column}"), cell.as_f64());
+                        let words = cells.iter().filter_map(|(column, cell)| Some(format!("{column}={}", cell.as_str()?)));
+                        let labels = Some(words.collect::<Vec<_>>().join("; ")).filter(|labels| !labels.is_empty());
+                        let of =
+                            |(column, cell): (&String, &Value)| sample((row, labels.clone()), format!("{name}.{column}"), cell.as_f64());
                         samples.extend(cells.iter().filter_map(of));
                     }
                 }
@@ -115,18 +122,31 @@ impl PointResult {
     }
 }
 
-fn sample(row: usize, metric: String, value: Option<f64>) -> Option<Sample> {
-    Some(Sample { row: u32::try_from(row).ok()?, bytes: None, metric, unit: None, value: value? })
+fn sample((row, labels): (usize, Option<String>), metric: String, value: Option<f64>) -> Option<Sample> {
+    Some(Sample { row: u32::try_from(row).ok()?, labels, bytes: None, metric, unit: None, value: value? })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Numbers of a table keep the words of their row.
+    #[test]
+    fn rows_of_a_lab_say_what_they_are_about() {
+        let mut outcome = Outcome::new();
+        outcome.set("end_ps", 7);
+        outcome.set("runs", serde_json::json!([{ "congestion": "dctcp", "routing": "ecmp", "marks": 3 }, { "marks": 4 }]));
+        let found: Vec<_> =
+            PointResult::of_lab(&outcome).samples.into_iter().map(|sample| (sample.metric, sample.row, sample.labels)).collect();
+        let labels = Some("congestion=dctcp; routing=ecmp".to_owned());
+        let expected = [("end_ps", 0, None), ("runs.marks", 0, labels), ("runs.marks", 1, None)];
+        assert_eq!(found, expected.map(|(metric, row, labels)| (metric.to_owned(), row, labels)));
+    }
+
     #[test]
     fn what_is_kept_is_read_back_exactly() {
         let values = [0.1 + 0.2, 1e-300, 1.0, f64::MAX, 5e-324, 123_456_789.123_456_79];
-        let samples = values.map(|value| Sample { row: 0, bytes: Some(8), metric: "latency".to_owned(), unit: None, value });
+        let samples = values.map(|value| Sample { row: 0, labels: None, bytes: Some(8), metric: "latency".to_owned(), unit: None, value });
         let result = PointResult { samples: samples.to_vec(), error: None };
         let (key, other) = (Key::of(&1), Key::of(&2));
         let text = result.to_text(&key);

@@ -169,6 +169,7 @@ pub(crate) fn push(grid: &mut Grid, before: &[Cell], result: &PointResult) {
         let word = |word: Option<String>| word.map_or_else(Cell::blank, Cell::word);
         let found = [
             Cell::count(sample.row),
+            word(sample.labels.clone()),
             sample.bytes.map_or_else(Cell::blank, Cell::count),
             Cell::word(sample.metric.clone()),
             word(sample.unit.clone()),
@@ -178,7 +179,7 @@ pub(crate) fn push(grid: &mut Grid, before: &[Cell], result: &PointResult) {
         grid.push(before.iter().cloned().chain(found));
     }
     if let Some(error) = &result.error {
-        let found = [Cell::count(0), Cell::blank(), Cell::blank(), Cell::blank(), Cell::blank(), Cell::word(error.clone())];
+        let found = [Cell::count(0), Cell::blank(), Cell::blank(), Cell::blank(), Cell::blank(), Cell::blank(), Cell::word(error.clone())];
         grid.push(before.iter().cloned().chain(found));
     }
 }

@@ -10,8 +10,9 @@ use std::sync::OnceLock;
 
 use fabriscope_catalog::{Catalog, Noise};
 use fabriscope_diagnose::causes::{ALL, Amount, Scene, slow_down};
+use fabriscope_diagnose::change::DOUBT;
 use fabriscope_diagnose::normal::{KnownError, known_errors};
-use fabriscope_diagnose::{Case, Diagnosis, Standing, diagnose};
+use fabriscope_diagnose::{Case, Diagnosis, Finding, Standing, compare, diagnose};
 use fabriscope_lab::prediction::{Predictor, Setup};
 use fabriscope_lab::published;
 use fabriscope_report::question::ask;
@@ -254,7 +255,54 @@ fn the_suite_has_the_rates_of_its_page() {
     all.iter().for_each(|came| writeln!(text, "{}", came.row).unwrap());
     writeln!(text, "\nPublished tables that are called not normal:\n").unwrap();
     alarms.iter().for_each(|alarm| writeln!(text, "- {alarm}").unwrap());
-    pinned(&text);
+    pinned("all cases", &text);
+}
+
+/// The same disturbances as changes: a table of the machine as it should be, and one after the disturbance came, each with its own noise.
+#[test]
+#[ignore = "a quarter of an hour"]
+fn changes_have_the_rates_of_their_page() {
+    let errors = known_errors();
+    let terms = Terms::default();
+    let compared = |line: &Line, disturbed: bool, id: u64| {
+        let case = Case { catalog: catalog(), on: None, terms: &terms, errors: &errors, seed: 1, progress: &|_, _| {} };
+        compare(&case, &made(line, false, id), &made(line, disturbed, id + 1)).unwrap()
+    };
+    let lines = lines();
+    let all: Vec<(bool, Option<usize>)> = lines
+        .par_iter()
+        .enumerate()
+        .map(|(id, line)| {
+            let found = compared(line, true, 2000 + 2 * id as u64);
+            // Groups of both directions, the most probable first.
+            let mut groups: Vec<(f64, bool)> = Vec::new();
+            let own = |finding: &Finding| finding.suspects.iter().any(|suspect| suspect.cause().name == line.cause);
+            groups.extend(found.came.iter().map(|finding| (finding.probability, own(finding))));
+            groups.extend(found.went.iter().map(|finding| (finding.probability, false)));
+            groups.sort_by(|a, b| b.0.total_cmp(&a.0));
+            (found.same < DOUBT, groups.iter().position(|(_, own)| *own).map(|at| at + 1))
+        })
+        .collect();
+    let calm: Vec<bool> = lines
+        .par_iter()
+        .enumerate()
+        .filter(|(id, _)| id % 3 == 0)
+        .map(|(id, line)| compared(line, false, 3000 + 2 * id as u64).same < DOUBT)
+        .collect();
+    let count = all.len();
+    let within = |most: usize| all.iter().filter(|(_, rank)| rank.is_some_and(|rank| rank <= most)).count();
+    let (first, three) = (within(1), within(3));
+    let seen = all.iter().filter(|(alarm, _)| *alarm).count();
+    let false_alarms = calm.iter().filter(|alarm| **alarm).count();
+    let mut text = String::new();
+    writeln!(text, "| | | |\n|---|---|---|").unwrap();
+    writeln!(text, "| pairs of tables between which something came | {count} | |").unwrap();
+    writeln!(text, "| right cause, as one that came, first or in the first group | {first} | {} % |", share(first, count)).unwrap();
+    writeln!(text, "| in the first three groups | {three} | {} % |", share(three, count)).unwrap();
+    writeln!(text, "| called changed | {seen} | {} % |", share(seen, count)).unwrap();
+    writeln!(text, "| pairs of repeats called changed | {false_alarms} of {} | {} % |", calm.len(), share(false_alarms, calm.len()))
+        .unwrap();
+    pinned("changes", &text);
 }
 
 /// Published tables that take minutes each: their runs are of hundreds of ranks, or of GPUs on several nodes.
@@ -308,13 +356,14 @@ fn published_tables_are_normal() {
 
 /// Compares with, or writes, what docs/diagnose.md shows.
 #[expect(clippy::disallowed_methods, reason = "who writes a document anew says so by the environment")]
-fn pinned(text: &str) {
+fn pinned(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/diagnose.md");
     let page = std::fs::read_to_string(&path).unwrap();
-    let (before, rest) = page.split_once("<!-- suite: all cases -->\n").unwrap();
+    let mark = format!("<!-- suite: {name} -->\n");
+    let (before, rest) = page.split_once(&mark).unwrap();
     let (present, after) = rest.split_once("<!-- end -->").unwrap();
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        std::fs::write(path, format!("{before}<!-- suite: all cases -->\n{text}<!-- end -->{after}")).unwrap();
+        std::fs::write(path, format!("{before}{mark}{text}<!-- end -->{after}")).unwrap();
     } else {
         assert!(present == text, "docs/diagnose.md shows other rates; write it anew with UPDATE_GOLDEN=1:\n{text}");
     }
