@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fabriscope import _fabriscope
-from fabriscope._cluster import Catalog, Cluster, command, named, resolved
+from fabriscope._cluster import Catalog, Cluster, command, named, resolved, with_clusters
 from fabriscope._prototypes import Chooses
 from fabriscope._progress import Progress, heard
 from fabriscope._results import Outcome
@@ -223,11 +223,8 @@ def validate(
         "points": points,
         "seed": seed,
     }
-    inner = None if catalog is None else catalog._inner
-    for cluster in own:
-        inner = (inner or cluster._inner.catalog).with_cluster(cluster._inner)
     with heard(progress, "validating") as hears:
-        return Outcome(_fabriscope.validate(list(tables), given, inner, hears))
+        return Outcome(_fabriscope.validate(list(tables), given, with_clusters(catalog, own), hears))
 
 
 def diagnose(

@@ -222,10 +222,15 @@ def _with_adapter(catalog: Catalog, node: str) -> str:
 
 def command(*words: str, catalog: Catalog | None = None, on: Sequence[Cluster] = ()) -> _fabriscope.Outcome:
     """What a command line finds on a catalogue and clusters at hand, as the binding has it."""
+    return _fabriscope.command(["fabriscope", *words], with_clusters(catalog, on))
+
+
+def with_clusters(catalog: Catalog | None, on: Sequence[Cluster]) -> _fabriscope.Catalog | None:
+    """The catalogue of a question, as the binding has it, with clusters at hand; None is that of the package."""
     inner = None if catalog is None else catalog._inner
     for cluster in on:
         inner = (inner or cluster._inner.catalog).with_cluster(cluster._inner)
-    return _fabriscope.command(["fabriscope", *words], inner)
+    return inner
 
 
 def named(on: Cluster | str | os.PathLike[str] | Mapping[str, Any] | None, catalog: Catalog | None) -> tuple[str | None, list[Cluster]]:

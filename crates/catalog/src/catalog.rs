@@ -379,19 +379,16 @@ impl Catalog {
 
     fn whole(&self, place: ClusterSource, nodes: Option<u32>) -> Result<ResolvedCluster, CatalogError> {
         match place {
-            ClusterSource::Name(name) if self.resolved.contains_key(&name) => {
-                let known = &self.resolved[&name];
-                match nodes.filter(|nodes| *nodes != known.nodes()) {
-                    None => Ok(ResolvedCluster { stop: self.stop.clone(), ..known.clone() }),
-                    Some(nodes) => {
-                        let reason = format!("the cluster is at hand with its {} nodes; make it with that number", known.nodes());
-                        Err(CatalogError::BadTarget { text: format!("{name}:{nodes}"), reason })
-                    }
+            ClusterSource::Name(name) => match (self.resolved.get(&name), nodes) {
+                (Some(known), Some(nodes)) if nodes != known.nodes() => {
+                    let reason = format!("the cluster is at hand with its {} nodes; make it with that number", known.nodes());
+                    Err(CatalogError::BadTarget { text: format!("{name}:{nodes}"), reason })
                 }
-            }
-            ClusterSource::Name(name) => match self.part(Kind::Cluster, &name)? {
-                AnyPart::Cluster(cluster) => self.resolve(cluster, nodes),
-                _ => Err(CatalogError::UnknownPart { kind: Kind::Cluster, name, help: String::new() }),
+                (Some(known), _) => Ok(ResolvedCluster { stop: self.stop.clone(), ..known.clone() }),
+                (None, _) => match self.part(Kind::Cluster, &name)? {
+                    AnyPart::Cluster(cluster) => self.resolve(cluster, nodes),
+                    _ => Err(CatalogError::UnknownPart { kind: Kind::Cluster, name, help: String::new() }),
+                },
             },
             ClusterSource::File(path) => self.cluster_from_text(&path.display().to_string(), &file::read(&path)?, nodes),
         }

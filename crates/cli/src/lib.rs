@@ -60,8 +60,8 @@ pub fn main_as(program: Vec<OsString>, words: impl IntoIterator<Item = OsString>
     }
 }
 
-/// What a command line finds on a catalogue of the caller, as data; nothing is printed to standard output. A command that prints a file for another program
-/// (`schema`, `completions`) has no outcome: its text is one.
+/// What a command line finds on a catalogue of the caller, as data; nothing is printed to standard output. A command that prints a file for
+/// another program (`schema`, `completions`) has no outcome: its text is one.
 ///
 /// # Errors
 /// What the program would tell before it ends with exit status 2.

@@ -117,19 +117,18 @@ impl FastForward {
 
     /// Runs a schedule.
     fn run(&mut self, world: &mut World<'_>, transfers: &mut Transferring) -> Result<(), EngineError> {
-        let mut since = 0usize;
+        let mut events = 0usize;
         loop {
             let end = self.next.unwrap_or(Time::MAX);
             let mut changed = None;
-            world.is_wanted()?;
             while let Some((time, event)) = world.queue.pop_before(end) {
+                if events.is_multiple_of(EVENTS_OF_A_LOOK) {
+                    world.is_wanted()?;
+                }
+                events += 1;
                 world.step(transfers, time, event)?;
                 if transfers.finished_or_failed() {
                     return Ok(());
-                }
-                since += 1;
-                if since.is_multiple_of(EVENTS_OF_A_LOOK) {
-                    world.is_wanted()?;
                 }
                 if transfers.tracked().changes != self.seen {
                     changed = Some(time);

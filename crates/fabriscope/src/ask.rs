@@ -237,7 +237,7 @@ impl<'a> Run<'a> {
     pub fn outcome(self) -> Result<Outcome, Error> {
         let catalog = catalog(self.catalog)?;
         let mut lab = fabriscope_lab::load(catalog, &self.lab)?;
-        lab.cluster.route_prototype = self.routing;
+        lab.cluster.route_prototype = self.routing.or(lab.cluster.route_prototype);
         let mut settings = self.settings;
         if let Some(step) = &self.step {
             let told = |help: String| LabError::refused(format!("a series with steps of `{step}`"), help);

@@ -35,6 +35,12 @@ impl From<&ResolvedCluster> for OnCluster {
     }
 }
 
+impl From<ResolvedCluster> for OnCluster {
+    fn from(parts: ResolvedCluster) -> OnCluster {
+        OnCluster::Resolved(Box::new(parts))
+    }
+}
+
 impl OnCluster {
     /// Its parts.
     ///

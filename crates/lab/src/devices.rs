@@ -35,15 +35,16 @@ impl DeviceOptions {
     /// What is left for the MPI library and the nodes, and what the tool itself is told: programs of NCCL and RCCL have GPUDirect from their
     /// own library, which a variable of it turns off. Options of the tool come after these, and win.
     pub fn for_tool(&self, tool: Tool) -> (DeviceOptions, Vec<String>) {
+        let mut left = self.clone();
         if !matches!(tool, Tool::NcclTests(_) | Tool::Xccl(_)) {
-            return (self.clone(), Vec::new());
+            return (left, Vec::new());
         }
-        let told = match self.gpudirect.as_deref() {
+        // Any other word is refused as ever.
+        let told = match left.gpudirect.take_if(|word| matches!(word.as_str(), "on" | "off")).as_deref() {
             Some("off") => WITHOUT_GPUDIRECT.map(str::to_owned).to_vec(),
             _ => Vec::new(),
         };
-        let kept = self.gpudirect.clone().filter(|word| !matches!(word.as_str(), "on" | "off"));
-        (DeviceOptions { gpudirect: kept, ..self.clone() }, told)
+        (left, told)
     }
 
     /// Changes the library of `parts`; the seats and GPUs of the ranks, of which a job has `ranks`.
@@ -95,8 +96,8 @@ impl DeviceOptions {
     }
 }
 
-/// No adapter of a node is near enough to a GPU to reach its memory.
-const WITHOUT_GPUDIRECT: [&str; 2] = ["--env", "NCCL_NET_GDR_LEVEL=LOC"];
+/// Options of programs of NCCL and RCCL: no adapter of a node is near enough to a GPU to reach its memory.
+pub const WITHOUT_GPUDIRECT: [&str; 2] = ["--env", "NCCL_NET_GDR_LEVEL=LOC"];
 
 /// Where ranks are.
 fn binding(text: Option<&str>, node: &ResolvedNode) -> Result<Binding, LabError> {

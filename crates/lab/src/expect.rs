@@ -300,11 +300,7 @@ fn bound(question: &Question, parts: &ResolvedCluster, answer: &Answer, metric: 
     let (rate, because) = if line <= bus { (line, "line rate") } else { (bus, "PCI Express") };
     if matches!(tool.traits().ranks, Ranks::Job(_)) {
         let least = carried(question, parts)? / (rate * f64::from(group.node.nics.max(1)));
-        let because = match (because, group.node.nics) {
-            (because, 0 | 1) => because,
-            ("line rate", _) => "line rates",
-            (because, _) => because,
-        };
+        let because = if because == "line rate" && group.node.nics > 1 { "line rates" } else { because };
         return match metric {
             "latency" => Some((least * 1e6, because)),
             // Of bus bandwidth: 2 (n - 1) / n of the buffer in that time.

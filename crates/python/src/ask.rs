@@ -85,7 +85,7 @@ pub fn bench(
 ) -> PyResult<Outcome> {
     let (parts, ending) = cluster.get().ended();
     let catalog = Arc::clone(&cluster.get().catalog);
-    let mut question = fabriscope::bench(tool, &parts).args(options).devices(devices.into());
+    let mut question = fabriscope::bench(tool, parts).args(options).devices(devices.into());
     question = job.nodes.into_iter().fold(question, fabriscope::Bench::nodes);
     question = job.ranks_per_node.into_iter().fold(question, fabriscope::Bench::ranks_per_node);
     question = job.placement.iter().fold(question, |question, word| question.placement(word));
@@ -145,7 +145,7 @@ pub fn explain(
     let (catalog, tool) = (Arc::clone(&cluster.get().catalog), tool.to_owned());
     let devices = DeviceOptions::from(devices);
     let done = answer(py, progress, ending, move |heard| {
-        let mut question = fabriscope::explain(&tool, &parts).args(options).devices(devices).progress(heard);
+        let mut question = fabriscope::explain(&tool, parts).args(options).devices(devices).progress(heard);
         question = job.size.into_iter().fold(question, fabriscope::Explain::size);
         question = job.nodes.into_iter().fold(question, fabriscope::Explain::nodes);
         question = job.ranks_per_node.into_iter().fold(question, fabriscope::Explain::ranks_per_node);

@@ -82,7 +82,7 @@ pub enum Command {
     Man(man::Args),
 }
 
-/// Runs the command of `arguments`, of a program that is started by those words; of this one if there are none.
+/// Runs the command of `arguments`.
 pub fn run(arguments: &Arguments, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
     match &arguments.command {
         Command::Demo(args) => demo::run(args, context, output),

@@ -1,7 +1,7 @@
 //! Causes at GPUs: no GPUDirect, no mapping of their memory, an adapter that is far from them.
 
 use fabriscope_catalog::Under;
-use fabriscope_lab::devices::without_gpudirect;
+use fabriscope_lab::devices::{WITHOUT_GPUDIRECT, without_gpudirect};
 use fabriscope_units::Bytes;
 
 use super::{Amount, Cause, Scene};
@@ -22,7 +22,7 @@ fn gpudirect(scene: &Scene<'_>) -> Vec<Amount> {
     }
     if scene.is_nccl() {
         return vec![Amount::new("off", |setup| {
-            setup.options.extend(["--env".to_owned(), "NCCL_NET_GDR_LEVEL=LOC".to_owned()]);
+            setup.options.extend(WITHOUT_GPUDIRECT.map(str::to_owned));
         })];
     }
     let direct = scene.mpi().and_then(|mpi| mpi.gpu.as_ref()).is_some_and(|gpu| gpu.aware && gpu.direct.is_some());

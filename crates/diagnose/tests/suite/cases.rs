@@ -190,6 +190,13 @@ fn came(line: &Line, id: u64, errors: &[KnownError]) -> Came {
     Came { cause: cause.clone(), alarm, rank, first, row }
 }
 
+/// How many of undisturbed tables raise an alarm, and how many there are: one in three lines, whatever its cause.
+fn false_alarms(alarms: impl Fn(u64, &Line) -> bool + Sync) -> (usize, usize) {
+    let undisturbed: Vec<bool> =
+        lines().par_iter().enumerate().filter(|(id, _)| id % 3 == 0).map(|(id, line)| alarms(id as u64, line)).collect();
+    (undisturbed.iter().filter(|alarm| **alarm).count(), undisturbed.len())
+}
+
 /// A share in percent.
 fn share(part: usize, of: usize) -> usize {
     100 * part / of.max(1)
@@ -216,14 +223,8 @@ fn short_cases_find_their_cause() {
 fn the_suite_has_the_rates_of_its_page() {
     let errors = known_errors();
     let all: Vec<_> = lines().par_iter().enumerate().map(|(id, line)| came(line, id as u64, &errors)).collect();
-    // One in three of them: nothing is disturbed, whatever the cause of the line.
-    let undisturbed: Vec<bool> = lines()
-        .par_iter()
-        .enumerate()
-        .filter(|(id, _)| id % 3 == 0)
-        .map(|(id, line)| diagnosed(&made(line, false, 1000 + id as u64), &Terms::default(), &errors).standing.is_alarm())
-        .collect();
-    let (calm, false_calm) = (undisturbed.len(), undisturbed.iter().filter(|alarm| **alarm).count());
+    let (false_calm, calm) =
+        false_alarms(|id, line| diagnosed(&made(line, false, 1000 + id), &Terms::default(), &errors).standing.is_alarm());
     let (alarms, tables) = published_tables(&errors);
     let first = all.iter().filter(|came| came.rank == Some(1)).count();
     let three = all.iter().filter(|came| came.rank.is_some_and(|rank| rank <= 3)).count();
@@ -283,25 +284,18 @@ fn changes_have_the_rates_of_their_page() {
             (found.same < DOUBT, groups.iter().position(|(_, own)| *own).map(|at| at + 1))
         })
         .collect();
-    let calm: Vec<bool> = lines
-        .par_iter()
-        .enumerate()
-        .filter(|(id, _)| id % 3 == 0)
-        .map(|(id, line)| compared(line, false, 3000 + 2 * id as u64).same < DOUBT)
-        .collect();
+    let (false_calm, calm) = false_alarms(|id, line| compared(line, false, 3000 + 2 * id).same < DOUBT);
     let count = all.len();
     let within = |most: usize| all.iter().filter(|(_, rank)| rank.is_some_and(|rank| rank <= most)).count();
     let (first, three) = (within(1), within(3));
     let seen = all.iter().filter(|(alarm, _)| *alarm).count();
-    let false_alarms = calm.iter().filter(|alarm| **alarm).count();
     let mut text = String::new();
     writeln!(text, "| | | |\n|---|---|---|").unwrap();
     writeln!(text, "| pairs of tables between which something came | {count} | |").unwrap();
     writeln!(text, "| right cause, as one that came, first or in the first group | {first} | {} % |", share(first, count)).unwrap();
     writeln!(text, "| in the first three groups | {three} | {} % |", share(three, count)).unwrap();
     writeln!(text, "| called changed | {seen} | {} % |", share(seen, count)).unwrap();
-    writeln!(text, "| pairs of repeats called changed | {false_alarms} of {} | {} % |", calm.len(), share(false_alarms, calm.len()))
-        .unwrap();
+    writeln!(text, "| pairs of repeats called changed | {false_calm} of {calm} | {} % |", share(false_calm, calm)).unwrap();
     pinned("changes", &text);
 }
 

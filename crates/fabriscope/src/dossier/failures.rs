@@ -43,15 +43,16 @@ pub(super) fn section(work: &Work<'_>, design: &Design, page: &mut Page) {
         return;
     };
     let nodes = small.parts.nodes();
-    let faults = faults(&small);
-    let broken = Broken { faults, rail: rail(&small) };
-    if broken.faults.is_empty() && broken.rail.is_none() {
+    let mut faults = faults(&small);
+    let in_runs = faults.len();
+    faults.extend(dead_rail(&small));
+    if faults.is_empty() {
         page.words("No cable joins two switches: a dead cable cuts off its node, and a dead switch all of its nodes.");
         return;
     }
-    lasting(&name, &small, &broken, page);
+    lasting(&name, &small, &faults, page);
     without_an_adapter(work, design, page);
-    if broken.faults.is_empty() {
+    if in_runs == 0 {
         page.words("No cable joins two switches: a dead cable cuts off its adapter.");
         return;
     }
@@ -75,7 +76,7 @@ pub(super) fn section(work: &Work<'_>, design: &Design, page: &mut Page) {
     ]);
     let mut refused = Vec::new();
     let runs = std::iter::once(("nothing broken".to_owned(), Ok(whole)));
-    let broken = broken.faults.into_iter().map(|fault| (fault.what, run(work, &name, Some(&fault.kind))));
+    let broken = faults.into_iter().filter_map(|fault| Some((fault.what, run(work, &name, Some(&fault.kind?)))));
     let mut healthy = 0.0;
     for (what, ran) in runs.chain(broken) {
         match ran {
@@ -98,11 +99,15 @@ pub(super) fn section(work: &Work<'_>, design: &Design, page: &mut Page) {
 }
 
 /// What is left for good of an exchange of all with all.
-fn lasting(name: &str, design: &Design, broken: &Broken, page: &mut Page) {
+fn lasting(name: &str, design: &Design, faults: &[Fault], page: &mut Page) {
     let fabric = &design.cluster.fabric;
-    let routing = design.parts.routing;
-    let of = |dead: &[u32]| repaired::all_to_all(fabric, routing, &Dead { cables: &|cable| dead.contains(&cable), endpoints: &|_| false });
-    let Some(whole) = of(&[]) else { return };
+    let all: u32 = design.parts.groups.iter().map(|group| group.endpoints().len() as u32).sum();
+    // Endpoints that are gone send nothing of what all of them could.
+    let of = |dead: &Dead| {
+        let each = repaired::all_to_all(fabric, design.parts.routing, dead)?;
+        Some(each * f64::from(all - dead.endpoints.len() as u32) / f64::from(all))
+    };
+    let Some(whole) = of(&Dead::default()) else { return };
     page.words(format!(
         "For good: an exchange of all with all among {} nodes, once there are routes around what is dead. It goes as fast as the busiest link \
          lets it: {:.0} % of the links of the nodes where nothing is broken.",
@@ -116,23 +121,14 @@ fn lasting(name: &str, design: &Design, broken: &Broken, page: &mut Page) {
         Column::number("left (%)", "left_percent"),
     ]);
     grid.push([Cell::word("nothing broken"), Cell::number(100.0 * whole, 1), Cell::number(100.0, 1)]);
-    let without = |rail: &Rail| {
-        let graph = &fabric.graph;
-        let own = |endpoint: EndpointId| rail.adapters.contains(&endpoint.0);
-        let ends = |cable: u32| [graph.link(LinkId(2 * cable)).from, graph.link(LinkId(2 * cable)).to].map(|end| graph.node(end));
-        let cable = |cable: u32| ends(cable).into_iter().any(|end| matches!(end, Node::Endpoint(endpoint) if own(endpoint)));
-        let each = repaired::all_to_all(fabric, routing, &Dead { cables: &cable, endpoints: &own })?;
-        Some(each * f64::from(rail.of - 1) / f64::from(rail.of))
-    };
-    let faults = broken.faults.iter().map(|fault| (&fault.what, of(&fault.dead)));
-    for (what, left) in faults.chain(broken.rail.iter().map(|rail| (&rail.what, without(rail)))) {
-        let Some(left) = left else {
-            grid.push([Cell::word(what.as_str()), Cell::word("nodes are cut off"), Cell::none()]);
+    for fault in faults {
+        let Some(left) = of(&fault.dead) else {
+            grid.push([Cell::word(fault.what.as_str()), Cell::word("nodes are cut off"), Cell::none()]);
             continue;
         };
         let share = 100.0 * left / whole;
-        grid.push([Cell::word(what.as_str()), Cell::number(100.0 * left, 1), Cell::number(share, 1)]);
-        rows.push(Bar { name: what.clone(), value: share, loud: share < 90.0, ..Bar::default() });
+        grid.push([Cell::word(fault.what.as_str()), Cell::number(100.0 * left, 1), Cell::number(share, 1)]);
+        rows.push(Bar { name: fault.what.clone(), value: share, loud: share < 90.0, ..Bar::default() });
     }
     let bars = Bars {
         label: "throughput of an exchange of all with all that is left".to_owned(),
@@ -155,7 +151,7 @@ fn without_an_adapter(work: &Work<'_>, design: &Design, page: &mut Page) {
     let busbw = |nics: u32| {
         let mut fewer = parts.clone();
         fewer.sole_mut().node.nics = nics;
-        let done = work.bench(&Design::resolved(fewer).ok()?, line, Some(2), None, BenchEngine::Auto).ok()?;
+        let done = work.bench(&fewer, line, Some(2), None, BenchEngine::Auto).ok()?;
         done.printed.points.iter().find(|point| point.metric == "busbw").map(|point| point.value)
     };
     let Some((whole, left)) = busbw(nics).zip(busbw(nics - 1)) else { return };
@@ -182,34 +178,22 @@ fn smaller(work: &Work<'_>, design: &Design) -> Option<(String, Design)> {
     found.or_else(|| own().filter(|_| all <= MOST_NODES))
 }
 
-/// A fault: in words, as a lab has it, and the cables that are dead.
+/// A fault: in words, as a lab has it, where it has it, and what is dead.
 struct Fault {
     what: String,
-    kind: String,
-    dead: Vec<u32>,
+    kind: Option<String>,
+    dead: Dead,
 }
 
-/// What can break.
-struct Broken {
-    faults: Vec<Fault>,
-    rail: Option<Rail>,
-}
-
-/// A rail: the adapters of one number.
-struct Rail {
-    what: String,
-    /// Their endpoints.
-    adapters: BTreeSet<u32>,
-    /// How many rails there are.
-    of: u32,
-}
-
-/// The last rail, where nodes have several.
-fn rail(design: &Design) -> Option<Rail> {
+/// The last rail, where nodes have several: the adapters of that number, and their cables.
+fn dead_rail(design: &Design) -> Option<Fault> {
     let group = design.parts.uniform().filter(|group| group.node.nics > 1)?;
-    let of = group.node.nics;
-    let adapters = group.endpoints().filter(|endpoint| (endpoint - group.first_endpoint) % of == of - 1).collect();
-    Some(Rail { what: format!("one dead rail, adapter {} of every node", of - 1), adapters, of })
+    let last = group.node.nics - 1;
+    let own = group.endpoints().filter(|endpoint| (endpoint - group.first_endpoint) % group.node.nics == last);
+    let endpoints: BTreeSet<EndpointId> = own.map(EndpointId).collect();
+    let cables = endpoints.iter().map(|endpoint| design.cluster.fabric.graph.uplink(*endpoint).0 / 2).collect();
+    let what = format!("one dead rail, adapter {last} of every node");
+    Some(Fault { what, kind: None, dead: Dead { cables, endpoints } })
 }
 
 /// A cable between switches, and a switch without endpoints, as faults of a lab.
@@ -227,7 +211,8 @@ fn faults(design: &Design) -> Vec<Fault> {
         let at = port(fabric.name(graph.node(link.from)), link.from_port.0.into());
         let ends = format!("{} to {}", fabric.name(graph.node(link.from)), fabric.name(graph.node(link.to)));
         let kind = format!("kind.link_down = {{ link = \"{at}\" }}");
-        faults.push(Fault { what: format!("one dead cable, {ends}"), kind, dead: vec![cable] });
+        let dead = Dead { cables: BTreeSet::from([cable]), ..Dead::default() };
+        faults.push(Fault { what: format!("one dead cable, {ends}"), kind: Some(kind), dead });
     }
     let levels = levels(fabric);
     let has_endpoints = |switch: &fabriscope_fabric::SwitchId| levels.get(switch.index()).is_some_and(|level| *level <= 1);
@@ -238,7 +223,8 @@ fn faults(design: &Design) -> Vec<Fault> {
             [link.from, link.to].into_iter().any(|end| graph.node(end) == Node::Switch(switch))
         };
         let kind = format!("kind.switch_death = {{ switch = \"{name}\" }}");
-        faults.push(Fault { what: format!("one dead switch, {name}"), kind, dead: (0..graph.cable_count()).filter(ends).collect() });
+        let dead = Dead { cables: (0..graph.cable_count()).filter(ends).collect(), ..Dead::default() };
+        faults.push(Fault { what: format!("one dead switch, {name}"), kind: Some(kind), dead });
     }
     faults
 }

@@ -4,6 +4,8 @@
 //! sends to every other one as fast as the busiest link lets it.
 //! Not modelled: queues, and rates that adapt so that other pairs take what the slowest leave.
 
+use std::collections::BTreeSet;
+
 use fabriscope_fabric::analysis::{Offer, pressure};
 use fabriscope_fabric::routing::{Survivors, SwitchView};
 use fabriscope_fabric::{EndpointId, Fabric, Head, Hop, LinkId, Node, Route, Routing, SwitchId};
@@ -35,20 +37,20 @@ impl Route for Repaired {
 const LANES: u8 = 8;
 
 /// What is dead of a fabric.
-#[derive(Clone, Copy)]
-pub(super) struct Dead<'a> {
+#[derive(Default)]
+pub(super) struct Dead {
     /// Its cables.
-    pub cables: &'a dyn Fn(u32) -> bool,
+    pub cables: BTreeSet<u32>,
     /// Its endpoints, which neither send nor receive.
-    pub endpoints: &'a dyn Fn(EndpointId) -> bool,
+    pub endpoints: BTreeSet<EndpointId>,
 }
 
 /// What every endpoint that is left sends in an exchange of all with all, as a share of its link; nothing where no routes are found, or a pair
 /// of endpoints has no way.
-pub(super) fn all_to_all(fabric: &Fabric, routing: Routing, dead: &Dead<'_>) -> Option<f64> {
+pub(super) fn all_to_all(fabric: &Fabric, routing: Routing, dead: &Dead) -> Option<f64> {
     let graph = &fabric.graph;
-    let routes = Survivors::new(fabric, routing, dead.cables, LANES, true).ok()?;
-    let endpoints: Vec<_> = graph.endpoints().filter(|endpoint| !(dead.endpoints)(*endpoint)).collect();
+    let routes = Survivors::new(fabric, routing, |cable| dead.cables.contains(&cable), LANES, true).ok()?;
+    let endpoints: Vec<_> = graph.endpoints().filter(|endpoint| !dead.endpoints.contains(endpoint)).collect();
     if endpoints.len() < 2 || endpoints.iter().any(|endpoint| !routes.reaches(*endpoint)) {
         return None;
     }
@@ -77,7 +79,9 @@ mod tests {
     fn what_is_left_is_what_the_dead_did_not_carry() {
         let design = Design::of(&fabriscope_catalog::Catalog::embedded().unwrap(), "lab-roce-128").unwrap();
         let fabric = &design.cluster.fabric;
-        let with = |routing, cables: &dyn Fn(u32) -> bool| all_to_all(fabric, routing, &Dead { cables, endpoints: &|_| false });
+        let without = |cables: &dyn Fn(u32) -> bool| (0..fabric.graph.cable_count()).filter(|cable| cables(*cable)).collect();
+        let with =
+            |routing, cables: &dyn Fn(u32) -> bool| all_to_all(fabric, routing, &Dead { cables: without(cables), ..Dead::default() });
         let of = |routing, cables: &dyn Fn(u32) -> bool| with(routing, cables).unwrap();
         let graph = &fabric.graph;
         let switch = |link: LinkId| [graph.link(link).from, graph.link(link).to].map(|end| fabric.name(graph.node(end)));
@@ -91,7 +95,7 @@ mod tests {
         // Without the cable of a node there is no exchange of all with all.
         assert_eq!(with(Routing::Ecmp, &|cable| cable == 0), None);
         // The others go on without that node: as before, within what hashing does.
-        let apart = Dead { cables: &|cable| cable == 0, endpoints: &|endpoint| endpoint.0 == 0 };
+        let apart = Dead { cables: BTreeSet::from([0]), endpoints: BTreeSet::from([EndpointId(0)]) };
         assert!(all_to_all(fabric, Routing::Spray, &apart).unwrap() > 0.9);
     }
 }

@@ -44,7 +44,7 @@ pub(super) fn section(work: &Work<'_>, design: &Design, page: &mut Page) {
         let words = Unit::Bytes.exact(size as f64);
         let mut row = vec![Cell::word(tool), Cell::word(words.as_str())];
         for &count in &nodes {
-            let ran = |engine| work.bench(design, &line, Some(count), Some(PER_NODE), engine);
+            let ran = |engine| work.bench(&design.parts, &line, Some(count), Some(PER_NODE), engine);
             // What the flow engine has no model of, such as adaptive routing, small jobs have as packets.
             let done = match ran(BenchEngine::Flow) {
                 Err(_) if count <= MOST_NODES_OF_PACKETS => ran(BenchEngine::Packet),

@@ -124,7 +124,7 @@ pub(super) fn what_binds(work: &Work<'_>, design: &Design, page: &mut Page) {
 
 /// The value of a tool at a size, for comparisons.
 pub(super) fn curve(work: &Work<'_>, design: &Design, line: &str, metric: &str) -> Option<Vec<(f64, f64)>> {
-    let done = work.bench(design, line, None, None, BenchEngine::Auto).ok()?;
+    let done = work.bench(&design.parts, line, None, None, BenchEngine::Auto).ok()?;
     let own = done.printed.points.iter().filter(|point| point.metric == metric && point.size.as_u64() > 0);
     let value = |point: &fabriscope_tools::Point| (point.size.as_u64() as f64, point.value * crate::picture::quantity(point.unit).1);
     Some(own.map(value).collect())

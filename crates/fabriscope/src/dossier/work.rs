@@ -1,6 +1,6 @@
 //! What all sections of a report share, and benchmarks that they run.
 
-use fabriscope_catalog::Catalog;
+use fabriscope_catalog::{Catalog, ResolvedCluster};
 use fabriscope_lab::bench::{BenchEngine, BenchRequest, BenchRun};
 use fabriscope_report::Outcome;
 
@@ -21,7 +21,7 @@ impl Work<'_> {
     /// Runs a benchmark; or why it does not run there.
     pub fn bench(
         &self,
-        design: &Design,
+        parts: &ResolvedCluster,
         line: &str,
         nodes: Option<u32>,
         per_node: Option<u32>,
@@ -30,13 +30,13 @@ impl Work<'_> {
         let mut words = line.split(' ').map(str::to_owned);
         let request = BenchRequest::named(&words.next().unwrap_or_default()).map_err(|error| error.to_string())?;
         let request = BenchRequest { options: words.collect(), nodes, per_node, engine, seed: self.seed, ..request };
-        let setup = request.set_up(self.catalog, design.parts.clone()).map_err(|error| error.to_string())?;
+        let setup = request.set_up(self.catalog, parts.clone()).map_err(|error| error.to_string())?;
         setup.run().map_err(|error| error.to_string())
     }
 
     /// The same as an outcome with its figure.
     pub fn drawn(&self, design: &Design, line: &str, nodes: Option<u32>) -> Result<Outcome, String> {
-        let done = self.bench(design, line, nodes, None, BenchEngine::Auto)?;
+        let done = self.bench(&design.parts, line, nodes, None, BenchEngine::Auto)?;
         crate::picture::drawn(self.catalog, &done).map_err(|error| error.to_string())
     }
 }

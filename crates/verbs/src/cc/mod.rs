@@ -262,7 +262,7 @@ impl Settings {
     }
     fn with(signals: Signals, line: Line) -> Settings {
         let Signals { echo, ack_interval, timeout, telemetry, credit: _ } = signals;
-        Settings { algorithm: None, prototype: None, echo, ack_interval, timeout, telemetry, line }
+        Settings { echo, ack_interval, timeout, telemetry, ..Settings::none(line) }
     }
     /// Whether anything but the link holds senders back.
     #[must_use]
@@ -279,6 +279,17 @@ impl Settings {
     pub fn gives_credit(&self) -> bool {
         self.algorithm.is_some_and(|algorithm| algorithm.signals().credit == Credit::OfReceivers)
     }
+}
+
+/// Hands a call to the control that is at work.
+macro_rules! each {
+    ($inner:expr, $( $Variant:ident )*, $control:ident => $call:expr) => {
+        match $inner {
+            $( Inner::$Variant($control) => $call, )*
+            Inner::Prototype($control) => $call,
+            Inner::Free($control) => $call,
+        }
+    };
 }
 
 /// Makes the algorithms out of their modules: one line each.
@@ -338,31 +349,31 @@ macro_rules! algorithms {
 
         impl Control for Controller {
             fn allowance(&self) -> Allowance {
-                match &self.0 { $( Inner::$Variant(control) => control.allowance(), )* Inner::Prototype(control) => control.allowance(), Inner::Free(free) => free.allowance() }
+                each!(&self.0, $( $Variant )*, control => control.allowance())
             }
             fn sent(&mut self, now: Time, bytes: Bytes) {
-                match &mut self.0 { $( Inner::$Variant(control) => control.sent(now, bytes), )* Inner::Prototype(control) => control.sent(now, bytes), Inner::Free(_) => {} }
+                each!(&mut self.0, $( $Variant )*, control => control.sent(now, bytes))
             }
             fn acknowledged(&mut self, feedback: &Feedback<'_>) {
-                match &mut self.0 { $( Inner::$Variant(control) => control.acknowledged(feedback), )* Inner::Prototype(control) => control.acknowledged(feedback), Inner::Free(_) => {} }
+                each!(&mut self.0, $( $Variant )*, control => control.acknowledged(feedback))
             }
             fn notified(&mut self, now: Time) {
-                match &mut self.0 { $( Inner::$Variant(control) => control.notified(now), )* Inner::Prototype(control) => control.notified(now), Inner::Free(_) => {} }
+                each!(&mut self.0, $( $Variant )*, control => control.notified(now))
             }
             fn lost(&mut self, now: Time, loss: Loss) {
-                match &mut self.0 { $( Inner::$Variant(control) => control.lost(now, loss), )* Inner::Prototype(control) => control.lost(now, loss), Inner::Free(_) => {} }
+                each!(&mut self.0, $( $Variant )*, control => control.lost(now, loss))
             }
             fn wants(&self, pending: Bytes) -> u32 {
-                match &self.0 { $( Inner::$Variant(control) => control.wants(pending), )* Inner::Prototype(control) => control.wants(pending), Inner::Free(_) => 0 }
+                each!(&self.0, $( $Variant )*, control => control.wants(pending))
             }
             fn granted(&mut self, credit: u32) -> bool {
-                match &mut self.0 { $( Inner::$Variant(control) => control.granted(credit), )* Inner::Prototype(control) => control.granted(credit), Inner::Free(_) => false }
+                each!(&mut self.0, $( $Variant )*, control => control.granted(credit))
             }
             fn wakes(&self) -> Option<Time> {
-                match &self.0 { $( Inner::$Variant(control) => control.wakes(), )* Inner::Prototype(control) => control.wakes(), Inner::Free(_) => None }
+                each!(&self.0, $( $Variant )*, control => control.wakes())
             }
             fn wake(&mut self, now: Time) {
-                match &mut self.0 { $( Inner::$Variant(control) => control.wake(now), )* Inner::Prototype(control) => control.wake(now), Inner::Free(_) => {} }
+                each!(&mut self.0, $( $Variant )*, control => control.wake(now))
             }
         }
     };
