@@ -2,7 +2,7 @@
 //!
 //! [`main`] is the program. [`outcome`] runs the same command line and gives its result as data, without printing.
 //!
-//! Exit status: 0 done, 1 a check failed, 2 the input was wrong, 130 an interrupt ended a benchmark.
+//! Exit status: 0 done, 1 a check failed, 2 the input was wrong, 130 an interrupt ended a benchmark; of `exec` that of the programs it ran.
 
 mod arguments;
 mod command;
@@ -52,7 +52,7 @@ pub fn main_as(program: Vec<OsString>, words: impl IntoIterator<Item = OsString>
     let context = Context::new(&arguments, program);
     let done = command::run(&arguments, &context, &mut output).and_then(|verdict| output.finish().map(|()| verdict));
     match done {
-        Ok(verdict) => error::exit_status(verdict),
+        Ok(verdict) => output.status().unwrap_or(error::exit_status(verdict)),
         Err(failure) => {
             error::print(&failure.into_report());
             WRONG_INPUT

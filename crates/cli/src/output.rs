@@ -84,6 +84,8 @@ pub struct Output {
     file: Option<Unfinished>,
     /// The outcome, where a program of its own reads it.
     kept: Option<Outcome>,
+    /// The exit status, where programs that were run say it.
+    status: Option<u8>,
 }
 
 /// A file under its temporary name; removed unless it is finished.
@@ -95,11 +97,19 @@ struct Unfinished {
 impl Output {
     /// Standard output.
     pub fn stdout() -> Output {
-        Output { writer: Box::new(BufWriter::new(io::stdout())), written: String::new(), file: None, kept: None }
+        Output { writer: Box::new(BufWriter::new(io::stdout())), written: String::new(), file: None, kept: None, status: None }
     }
     /// Nowhere: the outcome is kept for [`Output::into_outcome`].
     pub fn kept() -> Output {
-        Output { writer: Box::new(io::sink()), written: String::new(), file: None, kept: Some(Outcome::new()) }
+        Output { writer: Box::new(io::sink()), written: String::new(), file: None, kept: Some(Outcome::new()), status: None }
+    }
+    /// The command ends with the exit status of programs that it ran.
+    pub fn end_with(&mut self, status: u8) {
+        self.status = Some(status);
+    }
+    /// That status.
+    pub fn status(&self) -> Option<u8> {
+        self.status
     }
     /// Whether a program of its own reads the outcome.
     pub fn is_kept(&self) -> bool {
@@ -184,7 +194,7 @@ pub fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
 
 /// Writes a file by `write`, under a temporary name first.
 pub fn write_with(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
-    let mut output = Output { writer: Box::new(io::sink()), written: String::new(), file: None, kept: None };
+    let mut output = Output { writer: Box::new(io::sink()), written: String::new(), file: None, kept: None, status: None };
     output.redirect(path)?;
     write(&mut output.writer).map_err(|cause| unwritable(path, &cause))?;
     output.finish()

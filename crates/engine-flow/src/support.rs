@@ -89,8 +89,20 @@ pub(crate) fn fabric(parts: &ResolvedCluster) -> Result<(), Unsupported> {
 }
 
 fn watched(options: &RunOptions) -> Result<(), Unsupported> {
-    let RunOptions { threads: _, taps, counting, series, timeline, link_loads: _, op_times: _, faults, loss, deadlock, fast_forward } =
-        options;
+    let RunOptions {
+        threads: _,
+        taps,
+        counting,
+        series,
+        timeline,
+        link_loads: _,
+        op_times: _,
+        faults,
+        loss,
+        peers: _,
+        deadlock,
+        fast_forward,
+    } = options;
     if *deadlock == DeadlockPolicy::Allow {
         return Err(refusal(
             Feature::Deadlock,

@@ -9,7 +9,7 @@ use fabriscope_node::{Main, Process, ProgramError, Record};
 use fabriscope_switch::Channel;
 use fabriscope_units::Remedy;
 use fabriscope_units::{Bytes, Span, Time};
-use fabriscope_verbs::{Access, Denied, Memory, Mtu};
+use fabriscope_verbs::{Access, Denied, Memory, Mtu, PdId};
 use fabriscope_wire::{Collective, Element, LinkLayer, Opcode, Reducer, Task};
 
 use crate::programs::Programs;
@@ -21,11 +21,11 @@ use crate::{Scenario, setup};
 struct Ram(Arc<Mutex<Vec<u8>>>);
 
 impl Memory for Ram {
-    fn read(&self, addr: u64, into: &mut [u8]) {
+    fn read(&self, _: PdId, addr: u64, into: &mut [u8]) {
         let bytes = self.0.lock().expect("nobody panicked");
         into.copy_from_slice(&bytes[addr as usize..][..into.len()]);
     }
-    fn write(&mut self, addr: u64, from: &[u8]) {
+    fn write(&mut self, _: PdId, addr: u64, from: &[u8]) {
         self.0.lock().expect("nobody panicked")[addr as usize..][..from.len()].copy_from_slice(from);
     }
 }

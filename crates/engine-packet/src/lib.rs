@@ -90,7 +90,7 @@ mod services_test;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use fabriscope_engine::{Counting, Loss};
+pub(crate) use fabriscope_engine::{Counting, Loss, Peers};
 pub(crate) use scenario::{Scenario, Transfers};
 
 use fabriscope_catalog::ResolvedCluster;

@@ -12,8 +12,8 @@ use fabriscope_streams::{Stream, Streams};
 use fabriscope_switch::Channel;
 use fabriscope_units::{Bytes, Span};
 use fabriscope_verbs::{
-    Access, AhAttr, AhId, AppWords, CqId, EecNum, Lid, Memory, Mr, Mtu, Nic, Peer, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, SendWr,
-    Sge, SrqId, UdDestination, WcStatus, WrOpcode,
+    Access, AhAttr, AhId, AppWords, CqId, EecNum, Lid, Memory, Mr, Mtu, Nic, PdId, Peer, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr,
+    SendWr, Sge, SrqId, UdDestination, WcStatus, WrOpcode,
 };
 use fabriscope_wire::AckTimeout;
 
@@ -118,10 +118,10 @@ const QKEY: u32 = 7;
 struct Ram(Arc<Mutex<Vec<u8>>>);
 
 impl Memory for Ram {
-    fn read(&self, addr: u64, into: &mut [u8]) {
+    fn read(&self, _: PdId, addr: u64, into: &mut [u8]) {
         into.copy_from_slice(&self.0.lock().expect("one thread")[addr as usize..][..into.len()]);
     }
-    fn write(&mut self, addr: u64, from: &[u8]) {
+    fn write(&mut self, _: PdId, addr: u64, from: &[u8]) {
         self.0.lock().expect("one thread")[addr as usize..][..from.len()].copy_from_slice(from);
     }
 }
@@ -307,7 +307,7 @@ fn rank(board: Arc<Board>, carrier: Carrier, mtu: Mtu, (target, origin): (usize,
             loop {
                 while posted < lengths.len() as u64 && posted - over < DEPTH {
                     let length = lengths[posted as usize];
-                    ram.clone().write(posted % DEPTH * STEP, &contents(me as u32, posted, length));
+                    ram.clone().write(PdId(0), posted % DEPTH * STEP, &contents(me as u32, posted, length));
                     process.post_send(0, lane.to, &lane.request(me as u32, posted, length, &there)).map_err(ProgramError::from)?;
                     posted += 1;
                 }
@@ -316,7 +316,7 @@ fn rank(board: Arc<Board>, carrier: Carrier, mtu: Mtu, (target, origin): (usize,
                     if wc.opcode.is_recv() {
                         assert_eq!(wc.status, WcStatus::Success, "a receive of rank {me}");
                         let mut bytes = vec![0; wc.byte_len as usize];
-                        ram.read((DEPTH + wc.wr_id) * STEP, &mut bytes);
+                        ram.read(PdId(0), (DEPTH + wc.wr_id) * STEP, &mut bytes);
                         let number = u32::from_le_bytes(bytes[4..8].try_into().expect("four bytes"));
                         assert!(
                             bytes == contents(origin as u32, u64::from(number), wc.byte_len),
@@ -356,7 +356,7 @@ fn rank(board: Arc<Board>, carrier: Carrier, mtu: Mtu, (target, origin): (usize,
             let again = process.poll_cq(0, lane.cq, 64).await.into_iter().filter(|wc| wc.opcode.is_recv());
             for wc in again {
                 let mut bytes = vec![0; wc.byte_len as usize];
-                ram.read((DEPTH + wc.wr_id) * STEP, &mut bytes);
+                ram.read(PdId(0), (DEPTH + wc.wr_id) * STEP, &mut bytes);
                 let number = u32::from_le_bytes(bytes[4..8].try_into().expect("four bytes"));
                 board.fates.lock()[origin].arrived[number as usize] += 1;
             }

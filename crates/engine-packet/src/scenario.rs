@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fabriscope_collectives::schedule;
 use fabriscope_engine::{
-    Cluster, Connections, Counting, DeadlockPolicy, EngineError, FastForward, FaultPlan, Job, Library, Loss, PacketOrder, Placement,
+    Cluster, Connections, Counting, DeadlockPolicy, EngineError, FastForward, FaultPlan, Job, Library, Loss, PacketOrder, Peers, Placement,
     Prepared, ProgramsWork, RankRounds, Recovery, Run, RunOptions, Service, Spraying, Tap, Timeline, Watch, Work,
 };
 use fabriscope_node::Ties;
@@ -22,6 +22,7 @@ use crate::{fast_forward, on_demand, run, setup};
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Scenario {
     pub loss: Loss,
+    pub peers: Peers,
     pub faults: Option<FaultPlan>,
     pub link_loads: bool,
     pub taps: Vec<Tap>,
@@ -74,11 +75,12 @@ impl Scenario {
             Placement::PerAdapter(count) => *count,
             Placement::PerNode(_) | Placement::Nodes(_) => 1,
         };
-        let RunOptions { threads, taps, counting, series, timeline, link_loads, op_times, faults, loss, deadlock, fast_forward } =
+        let RunOptions { threads, taps, counting, series, timeline, link_loads, op_times, faults, loss, peers, deadlock, fast_forward } =
             options.clone();
         let (any_order, spray) = (order == PacketOrder::Any, spraying == Spraying::PerPacket);
         Scenario {
             loss,
+            peers,
             faults,
             link_loads: link_loads == Watch::On,
             taps,

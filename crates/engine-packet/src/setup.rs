@@ -37,7 +37,7 @@ use crate::queues::PacketQueues;
 use crate::routes::{RouteTable, Routes};
 use crate::watch::{Arrivals, Watch};
 use crate::world::World;
-use crate::{Counting, Loss, Scenario};
+use crate::{Counting, Loss, Peers, Scenario};
 
 /// An idle world for `cluster`, in one part.
 pub(crate) fn world<'a>(engine: &Scenario, cluster: &'a Cluster, seed: u64) -> Result<World<'a>, EngineError> {
@@ -240,7 +240,7 @@ impl<'e, 'a> Blueprint<'e, 'a> {
     fn timers(&self) -> TimerUse {
         if self.controls() {
             TimerUse::Everything
-        } else if self.loses() || self.backpressure.drops() || self.refuses_overtaken() {
+        } else if self.loses() || self.engine.peers == Peers::Passing || self.backpressure.drops() || self.refuses_overtaken() {
             TimerUse::Sending
         } else {
             TimerUse::Refusals

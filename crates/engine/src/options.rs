@@ -6,7 +6,7 @@ use crate::fault_plan::FaultPlan;
 use crate::sighting::Tap;
 use crate::timeline::Timeline;
 
-/// Options of a run. Results depend on none of them but `faults`, `loss`, `deadlock` and `fast_forward`.
+/// Options of a run. Results depend on none of them but `faults`, `loss`, `peers`, `deadlock` and `fast_forward`.
 #[derive(Debug, Clone, Default)]
 pub struct RunOptions {
     /// Cores to use for one run; 0 and 1 both mean one.
@@ -27,6 +27,8 @@ pub struct RunOptions {
     pub faults: Option<FaultPlan>,
     /// Losses on purpose, for tests of recovery.
     pub loss: Loss,
+    /// Whether queue pairs may be missing where packets arrive.
+    pub peers: Peers,
     /// What to do with a routing that can deadlock, or of which nobody knows.
     pub deadlock: DeadlockPolicy,
     /// What to do with steady states: [`Run::skipped`](crate::Run::skipped).
@@ -73,6 +75,16 @@ pub enum Counting {
     Sums,
     /// Sums at the end of every interval of this length.
     Every(Span),
+}
+
+/// Whether queue pairs are there when packets arrive for them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Peers {
+    /// They are: where the fabric loses nothing, nobody waits for an answer in vain.
+    #[default]
+    Lasting,
+    /// They may come late, and go: whoever sends keeps a timer.
+    Passing,
 }
 
 /// Losses on purpose.

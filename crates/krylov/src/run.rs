@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use fabriscope_mpi::Rank;
-use fabriscope_node::{Process, ProgramError, Record};
+use fabriscope_node::{Core, Process, ProgramError, Record};
 use fabriscope_platform::processor::Pace;
 
 use super::adapter::{ConnectionEnd, EndKind};
@@ -31,7 +31,7 @@ pub(super) async fn run(process: Process, job: Arc<Job>, results: Record<Vec<(u3
         None => None,
         Some(helper) => {
             let (bridge, job) = (job.bridge, job.clone());
-            process.spawn(0, Box::new(move |cores| Box::pin(help(cores, job, me))));
+            process.spawn(Core::Adapter(0), Box::new(move |cores| Box::pin(help(cores, job, me))));
             Some((helper, ConnectionEnd::open(process, &helper.board, EndKind::Host, bridge).await?))
         }
     };

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use fabriscope_verbs::Memory;
+use fabriscope_verbs::{Memory, PdId};
 
 /// Bytes by address; the addresses of all ranks differ. Clones are the same memory.
 #[derive(Debug, Clone, Default)]
@@ -55,10 +55,10 @@ impl Contents {
 }
 
 impl Memory for Contents {
-    fn read(&self, addr: u64, into: &mut [u8]) {
+    fn read(&self, _: PdId, addr: u64, into: &mut [u8]) {
         self.load(addr, into);
     }
-    fn write(&mut self, addr: u64, from: &[u8]) {
+    fn write(&mut self, _: PdId, addr: u64, from: &[u8]) {
         self.store(addr, from);
     }
 }

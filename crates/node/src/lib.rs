@@ -49,7 +49,7 @@ pub use dma::{Crossing, DmaHops, DmaPath};
 pub use managed::{Managed, Pages, Toucher};
 pub use noise::Noise;
 pub use pcie::{Pcie, PcieTiming, ReadAhead, ReadStream};
-pub use process::{Main, Process, Program, Ties, UsedNics};
+pub use process::{Core, Main, Process, Program, Ties, UsedNics};
 pub use program_error::ProgramError;
 pub use reach::Reach;
 pub use record::Record;

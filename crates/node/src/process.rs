@@ -33,6 +33,15 @@ pub type Program = Pin<Box<dyn Future<Output = Result<(), ProgramError>>>>;
 /// Starts the program of one rank, in the thread where it runs.
 pub type Main = Box<dyn FnOnce(Process) -> Program + Send>;
 
+/// Where a program runs that another one starts on its node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Core {
+    /// On a core like that of the one that starts it.
+    Host,
+    /// On a core of the adapter with this number.
+    Adapter(usize),
+}
+
 /// What ranks of different nodes know of each other.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Ties {
@@ -137,8 +146,8 @@ struct Inner {
     copies: Vec<CopyId>,
     /// What was noted of work beside the network.
     works: WorkLog,
-    /// Programs that are to be started on cores of adapters: of which adapter, and what they run.
-    spawned: Vec<(usize, Main)>,
+    /// Programs that are to be started: where, and what they run.
+    spawned: Vec<(Core, Main)>,
     /// A daemon: the job does not wait for its end.
     serves: bool,
     gate: Gate,
@@ -249,6 +258,24 @@ impl Process {
             awaited: Cell::default(),
             inner: RefCell::new(inner),
         }))
+    }
+
+    /// A core beside this one, with its costs, whose program is number `rank`.
+    #[must_use]
+    pub fn beside(&self, rank: u32) -> Process {
+        let CoreState { ranks, node, lids, cpu, doorbell, sockets, devices, segments, .. } = &*self.0;
+        Process::new(RankPlacement {
+            rank,
+            ranks: *ranks,
+            node: *node,
+            lids: lids.clone(),
+            cpu: cpu.get(),
+            doorbell: *doorbell,
+            sockets: sockets.clone(),
+            devices: devices.clone(),
+            segments: Rc::clone(segments),
+            noise: None,
+        })
     }
 
     /// Number of this rank.
@@ -391,10 +418,10 @@ impl Process {
     pub(crate) fn ring(&self, bell: Doorbell) {
         self.0.inner.borrow_mut().doorbells.push(bell);
     }
-    /// Starts a program on a core of adapter `nic`, now. It is no rank of the job; it takes part in barriers until it
+    /// Starts a program on a core of the node, now. It is no rank of the job; it takes part in barriers until it
     /// [`serve`](Self::serve)s.
-    pub fn spawn(&self, nic: usize, main: Main) {
-        self.0.inner.borrow_mut().spawned.push((nic, main));
+    pub fn spawn(&self, core: Core, main: Main) {
+        self.0.inner.borrow_mut().spawned.push((core, main));
     }
     /// From now on the program does what others ask for: no barrier waits for it, and the job ends without it.
     pub fn serve(&self) {
@@ -637,9 +664,9 @@ impl Process {
         let Lent { all, used } = std::mem::take(&mut inner.adapters);
         (all, used)
     }
-    /// The programs that are to be started on cores of adapters since this was last asked: of which adapter, and what they run.
+    /// The programs that are to be started since this was last asked: where, and what they run.
     #[must_use]
-    pub fn take_spawned(&self) -> Vec<(usize, Main)> {
+    pub fn take_spawned(&self) -> Vec<(Core, Main)> {
         std::mem::take(&mut self.0.inner.borrow_mut().spawned)
     }
     /// Whether it is a daemon.

@@ -2,7 +2,7 @@
 //!
 //! Source: IBA vol. 1 §10.8, §11.4.2; man pages ibv_poll_cq(3), ibv_req_notify_cq(3).
 //! Modelled: depth, overflow, the time each entry becomes visible, notification.
-//! Not modelled: resizing, completion channels (the engine wakes the program), interrupt moderation.
+//! Not modelled: resizing, interrupt moderation.
 
 use std::collections::VecDeque;
 
@@ -21,6 +21,8 @@ pub(crate) struct Cq {
     pub(crate) users: u32,
     overflowed: bool,
     notify: Notify,
+    /// When the events that were raised and not yet taken can be seen.
+    raised: VecDeque<Time>,
     /// What was said with the completions that were polled last.
     read: Vec<WordsId>,
 }
@@ -46,7 +48,7 @@ pub(crate) enum Delivery {
 
 impl Cq {
     pub(crate) fn new(depth: u32) -> Cq {
-        Cq { entries: VecDeque::new(), depth, users: 0, overflowed: false, notify: Notify::No, read: Vec::new() }
+        Cq { entries: VecDeque::new(), depth, users: 0, overflowed: false, notify: Notify::No, raised: VecDeque::new(), read: Vec::new() }
     }
 
     pub(crate) fn deliver(&mut self, visible: Time, wc: Wc) -> Delivery {
@@ -67,6 +69,7 @@ impl Cq {
         };
         if raises {
             self.notify = Notify::No;
+            self.raised.push_back(visible);
             return Delivery::StoredWithEvent;
         }
         Delivery::Stored
@@ -110,6 +113,20 @@ impl Cq {
 
     pub(crate) fn next_visible(&self) -> Option<Time> {
         self.entries.front().map(|(visible, _)| *visible)
+    }
+
+    /// When the first event can be seen.
+    pub(crate) fn next_event(&self) -> Option<Time> {
+        self.raised.front().copied()
+    }
+
+    /// Takes the first event, if it can be seen by `now`.
+    pub(crate) fn take_event(&mut self, now: Time) -> bool {
+        let there = self.next_event().is_some_and(|visible| visible <= now);
+        if there {
+            self.raised.pop_front();
+        }
+        there
     }
 
     pub(crate) fn overflowed(&self) -> bool {

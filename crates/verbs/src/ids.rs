@@ -97,6 +97,23 @@ impl Lid {
     }
 }
 
+impl CqId {
+    /// Set in the number of a queue's events.
+    const EVENTS: u32 = 1 << 30;
+
+    /// What a program waits for that asked a queue for an event, instead of the queue itself.
+    #[inline]
+    #[must_use]
+    pub const fn events(self) -> CqId {
+        CqId(self.0 | CqId::EVENTS)
+    }
+    /// The queue whose events these are.
+    #[inline]
+    pub(crate) const fn raised_by(self) -> Option<CqId> {
+        if self.0 & CqId::EVENTS != 0 { Some(CqId(self.0 & !CqId::EVENTS)) } else { None }
+    }
+}
+
 impl QpNum {
     /// What datagrams for a group name as their queue pair. Basis: standard.
     pub const MULTICAST: QpNum = QpNum(0xff_ffff);

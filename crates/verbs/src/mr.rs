@@ -113,6 +113,12 @@ impl Regions {
         if known && region.first <= addr && last <= region.last && region.access.contains(needed) { Ok(()) } else { Err(Refused) }
     }
 
+    /// The domain of the first region in a gather or scatter list that was checked before.
+    pub(crate) fn domain_of(&self, list: &[Sge]) -> PdId {
+        let key = list.first().map_or(0, |piece| piece.lkey.0 >> 8);
+        self.slots.get(key as usize).map_or(PdId(0), |region| region.pd)
+    }
+
     /// Whether memory other than that beside the NIC was ever registered.
     #[inline]
     pub(crate) fn is_elsewhere(&self) -> bool {

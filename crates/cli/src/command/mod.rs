@@ -6,6 +6,7 @@ mod clusters;
 mod completions;
 mod demo;
 mod diagnose;
+mod exec;
 mod expect;
 mod explain;
 mod export;
@@ -38,6 +39,8 @@ pub enum Command {
     Demo(demo::Args),
     /// Run a benchmark on a cluster; without a name, list the benchmarks
     Bench(Box<bench::Args>),
+    /// Run programs that use RDMA verbs, as they are, on virtual hosts and in virtual time
+    Exec(exec::Args),
     /// Show where the time of one message or of a whole operation goes, its bottleneck, and what a change would save
     Explain(explain::Args),
     /// Compare predictions with published measurements
@@ -87,6 +90,7 @@ pub fn run(arguments: &Arguments, context: &Context, output: &mut Output) -> Res
     match &arguments.command {
         Command::Demo(args) => demo::run(args, context, output),
         Command::Bench(args) => bench::run(args, context, output),
+        Command::Exec(args) => exec::run(args, context, output),
         Command::Explain(args) => explain::run(args, context, output),
         Command::Validate(args) => validate::run(args, context, output),
         Command::Calibrate(args) => calibrate::run(args, context, output),

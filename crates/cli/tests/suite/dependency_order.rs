@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A crate may depend on those before it.
-const ORDER: [&str; 39] = [
+const ORDER: [&str; 40] = [
     "prefetch",
     "streams",
     "units",
@@ -33,6 +33,7 @@ const ORDER: [&str; 39] = [
     "capture",
     "engine-packet",
     "engine-flow",
+    "live",
     "timeline",
     "report",
     "lab",

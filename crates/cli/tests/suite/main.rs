@@ -10,6 +10,7 @@ mod dependency_order;
 mod documents;
 mod dragonfly_traffic;
 mod engines;
+mod exec;
 mod explain_inside;
 mod formats;
 mod gpus;

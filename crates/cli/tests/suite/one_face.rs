@@ -10,6 +10,7 @@ const WITHOUT: &[(&str, &str)] = &[
     ("schema", "prints a JSON schema, which is JSON whatever is asked for"),
     ("completions", "prints a script for a shell"),
     ("man", "prints pages for man"),
+    ("exec", "prints what the programs print that it runs"),
     ("serve", "goes on until it is ended"),
     ("report", "writes a page for people, of what the other commands give"),
     ("help", "prints what clap knows"),

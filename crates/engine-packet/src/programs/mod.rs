@@ -425,7 +425,9 @@ impl Client for Programs {
         let nic = (host - self.adapters[node as usize].start) as usize;
         // Of the cores of a node most wait for other queues.
         let concerns = |wait: &Wait| match (wait, queue) {
-            (Wait::Any { cqs, watches, .. }, Some(cq)) => !watches.is_empty() || cqs.contains(&(nic, cq)),
+            (Wait::Any { cqs, watches, .. }, Some(cq)) => {
+                !watches.is_empty() || cqs.contains(&(nic, cq)) || cqs.contains(&(nic, cq.events()))
+            }
             (Wait::Any { .. } | Wait::Sockets(_), _) => true,
             _ => false,
         };

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use fabriscope_collectives::{Algorithm, Call, Kind};
-use fabriscope_node::{Process, ProgramError};
+use fabriscope_node::{Core, Process, ProgramError};
 use fabriscope_units::Bytes;
 use fabriscope_verbs::{Access, CqId, Mr, Nic, QpCap, QpInit, QpNum, QpType, Remote, SendFlags, SendWr, Sge, VerbsError, WatchId};
 
@@ -65,7 +65,7 @@ impl Rank {
         if shared.leads(me, process.node()) {
             for id in shared.workers(Some(process.node())) {
                 let desk = desk.clone();
-                process.spawn(NIC, Box::new(move |process| Box::pin(worker::run(process, desk, (id, me)))));
+                process.spawn(Core::Adapter(NIC), Box::new(move |process| Box::pin(worker::run(process, desk, (id, me)))));
             }
         }
         shared.exchange.fence(process).await;

@@ -94,7 +94,8 @@ impl Nic {
         Ok(())
     }
 
-    /// Asks for an event at the next completion, or the next solicited one: `deliver` will return true.
+    /// Asks for an event at the next completion, or the next solicited one: `deliver` will return true, and
+    /// [`take_cq_event`](Self::take_cq_event) gives it.
     ///
     /// # Errors
     /// No such completion queue.
@@ -242,9 +243,13 @@ impl Nic {
         if let Some(srq) = init.srq {
             self.srq(srq)?.users += 1;
         }
-        *self.users_of(init.pd)? += 1;
+        // The receiving end of XRC has the domain and the queue of whatever shared queue it was lent last.
+        let lent = init.qp_type == QpType::XrcRecv;
+        if !lent {
+            *self.users_of(init.pd)? += 1;
+            self.cq(init.recv_cq)?.users += 1;
+        }
         self.cq(init.send_cq)?.users += 1;
-        self.cq(init.recv_cq)?.users += 1;
         if let Some(slot) = self.free_qps.pop() {
             let old = self.qps[slot as usize].num.0;
             let num = QpNum(old.wrapping_add(1 << SLOT_BITS) & 0xff_ffff);
@@ -305,17 +310,21 @@ impl Nic {
         self.qps[slot].live = false;
         self.free_qps.push(slot as u32);
         self.port.completions.retain(|(_, wc)| wc.qp_num != qp);
-        for cq in [init.send_cq, init.recv_cq] {
-            let queue = self.cq(cq)?;
-            queue.users -= 1;
+        let lent = init.qp_type == QpType::XrcRecv;
+        for (cq, counts) in [(init.send_cq, true), (init.recv_cq, !lent)] {
+            let Ok(queue) = self.cq(cq) else { continue };
+            queue.users -= u32::from(counts);
             let mut said = Vec::new();
             let receives = queue.purge(qp, &mut said);
             for words in said {
                 self.port.words.take(words);
             }
-            if let Some(srq) = init.srq {
-                (0..receives).for_each(|_| self.port.srqs[srq.0 as usize].as_mut().expect("in use").queue.free_one());
+            if let Some(Some(srq)) = init.srq.and_then(|srq| self.port.srqs.get_mut(srq.0 as usize)) {
+                (0..receives).for_each(|_| srq.queue.free_one());
             }
+        }
+        if lent {
+            return Ok(());
         }
         if let Some(srq) = init.srq {
             self.srq(srq)?.users -= 1;

@@ -47,7 +47,7 @@ impl Nic {
         let bytes = wr.length();
         let length = bytes.saturating_u32();
         let copy = match &self.port.memory {
-            Some(memory) if inline => Some(memory::gather(memory.as_ref(), &wr.sge, 0, length as usize).into_boxed_slice()),
+            Some(memory) if inline => Some(memory::gather(memory.as_ref(), qp.init.pd, &wr.sge, 0, length as usize).into_boxed_slice()),
             _ => None,
         };
         let index = WqeIndex(qp.requester.posted());
@@ -122,9 +122,17 @@ impl Nic {
         self.port.words.at(wc.words)
     }
 
-    /// When the next completion becomes visible, if one was delivered.
+    /// When the next completion becomes visible, if one was delivered; of [`CqId::events`] the next event.
     pub fn cq_next_visible(&self, cq: CqId) -> Option<Time> {
-        self.cqs.get(cq.0 as usize)?.as_ref()?.next_visible()
+        match cq.raised_by() {
+            None => self.cqs.get(cq.0 as usize)?.as_ref()?.next_visible(),
+            Some(cq) => self.cqs.get(cq.0 as usize)?.as_ref()?.next_event(),
+        }
+    }
+
+    /// Takes the first event of a queue (`ibv_get_cq_event`), if it can be seen by `now`.
+    pub fn take_cq_event(&mut self, now: Time, cq: CqId) -> bool {
+        self.cqs.get_mut(cq.0 as usize).and_then(Option::as_mut).is_some_and(|queue| queue.take_event(now))
     }
 
     /// Counts, from now on, the messages of peers (WRITE, atomics) whose last byte falls into the range.

@@ -102,11 +102,17 @@ fn row(qp_type: QpType, from: QpState, to: QpState) -> Option<Row> {
         // What has no meaning to TCP is taken and has no effect, as by the drivers.
         (Init, Rtr) if iwarp => row(AV | DEST | MAX_DEST_READS, PKEY | ACCESS | MTU | RQ_PSN | RNR_TIMER | own_rtr),
         (Rtr, Rts) if iwarp => row(MAX_READS, ACCESS | SQ_PSN | RNR_TIMER | TIMEOUT | RETRIES | RNR_RETRIES),
-        (Init, Rtr) => row(AV | MTU | DEST | RQ_PSN | if rc { MAX_DEST_READS | RNR_TIMER } else { 0 }, PKEY | ACCESS | own_rtr | mig),
+        (Init, Rtr) => {
+            // What only answers needs, and what only asks does not.
+            let answers = if rc { MAX_DEST_READS | RNR_TIMER } else { 0 };
+            let needed = if qp_type == QpType::XrcSend { 0 } else { answers };
+            row(AV | MTU | DEST | RQ_PSN | needed, PKEY | ACCESS | answers | own_rtr | mig)
+        }
         (Rtr, Rts) => {
-            let needed = if reliable { MAX_READS | TIMEOUT | RETRIES | RNR_RETRIES } else { 0 };
+            let asks = if reliable { MAX_READS | TIMEOUT | RETRIES | RNR_RETRIES } else { 0 };
+            let needed = if qp_type == QpType::XrcRecv { TIMEOUT } else { asks };
             let sq_psn = if qp_type == QpType::RawPacket { 0 } else { SQ_PSN };
-            row(sq_psn | needed, key | if rc { RNR_TIMER } else { 0 } | if shares { RNR_RETRIES } else { 0 } | own_rts | mig)
+            row(sq_psn | needed, key | asks | if rc { RNR_TIMER } else { 0 } | if shares { RNR_RETRIES } else { 0 } | own_rts | mig)
         }
         (Rts, Rts) => row(0, key | if rc { RNR_TIMER } else { 0 } | own_rts | mig),
         (Rts, Sqd) => row(0, 0),

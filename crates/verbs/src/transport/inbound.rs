@@ -63,10 +63,10 @@ pub(crate) fn accept(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: Option<
     }
     if let (Some(memory), Some(data)) = (&mut port.memory, ext.and_then(|ext| ext.data.as_ref()).filter(|data| !data.is_empty())) {
         match kind {
-            Kind::Write => memory.write(inbound.addr + u64::from(inbound.offset), data),
+            Kind::Write => memory.write(qp.init.pd, inbound.addr + u64::from(inbound.offset), data),
             _ => {
                 let list = inbound.recv.as_ref().map_or(&[][..], |wqe| &wqe.sge);
-                memory::scatter(memory.as_mut(), list, u64::from(inbound.offset), data);
+                memory::scatter(memory.as_mut(), qp.init.pd, list, u64::from(inbound.offset), data);
             }
         }
     }

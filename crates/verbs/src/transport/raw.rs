@@ -65,7 +65,7 @@ fn poll(qp: &mut Qp, port: &mut Port, side: &mut ExtHeaders) -> Option<Transmit>
     let wqe = &qp.requester.queue[0];
     let Extra::Datagram { dest, sl, .. } = wqe.extra else { return None };
     let payload = wqe.length as u16;
-    let ext = Ext { src_qp: qp.num, slid: port.lid, ..data_ext(wqe, port, 0, payload) };
+    let ext = Ext { src_qp: qp.num, slid: port.lid, ..data_ext(qp.init.pd, wqe, port, 0, payload) };
     let traced = if wqe.flags.contains(SendFlags::TRACED) { PacketFlags::TRACED } else { PacketFlags::NONE };
     let packet = Packet {
         dest,
@@ -108,7 +108,7 @@ fn arrived(qps: &mut [Qp], port: &mut Port, packet: &Packet, side: &mut ExtHeade
             continue;
         }
         if let (Some(memory), Some(data), Some(wqe)) = (&mut port.memory, &ext.data, &qp.responder.inbound.recv) {
-            memory::scatter(memory.as_mut(), &wqe.sge, 0, data);
+            memory::scatter(memory.as_mut(), qp.init.pd, &wqe.sge, 0, data);
         }
         received.dropped = false;
         received.ended = true;

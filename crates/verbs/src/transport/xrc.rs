@@ -67,10 +67,14 @@ fn lend(qp: &mut Qp, port: &Port, packet: &Packet, ext: Option<&Ext>) -> bool {
     }
     let takes = opcode.is_send() || opcode.has_immediate();
     let srq = SrqId(ext.context);
-    let found =
-        port.srqs.get(srq.0 as usize).and_then(Option::as_ref).and_then(|queue| queue.xrc).filter(|(xrcd, _)| Some(*xrcd) == qp.init.xrcd);
-    if let (true, Some((_, cq))) = (takes, found) {
-        (qp.init.srq, qp.init.recv_cq) = (Some(srq), cq);
+    let named = port.srqs.get(srq.0 as usize).and_then(Option::as_ref);
+    let found = named.and_then(|queue| Some((queue.xrc?, queue.pd))).filter(|((xrcd, _), _)| Some(*xrcd) == qp.init.xrcd);
+    if let Some(((_, cq), pd)) = found {
+        // The memory that a request may reach is that of the queue's owner, whatever it asks for.
+        qp.init.pd = pd;
+        if takes {
+            (qp.init.srq, qp.init.recv_cq) = (Some(srq), cq);
+        }
     }
     !takes || found.is_some()
 }

@@ -92,7 +92,7 @@ impl Stream {
                     return Some(Refused(TerminateCode::BaseOrBounds, None));
                 }
                 if let (Some(memory), Some(data)) = (&mut port.memory, data) {
-                    memory.write(offset, data);
+                    memory.write(qp.init.pd, offset, data);
                 }
                 (received.write, received.place) = (Bytes(length.into()), port.regions.place_of(stag));
                 ddp.last.then_some(if write { Written { addr: offset, length, words } } else { Answered })
@@ -124,7 +124,7 @@ impl Stream {
             return Some(Refused(TerminateCode::UntaggedMessageTooLong, Some(WcStatus::LocLenErr)));
         }
         if let (Some(memory), Some(data)) = (&mut port.memory, data) {
-            memory::scatter(memory.as_mut(), list, u64::from(offset), data);
+            memory::scatter(memory.as_mut(), qp.init.pd, list, u64::from(offset), data);
         }
         received.write = Bytes(length.into());
         received.place = port.regions.place_in(list, u64::from(offset), length);

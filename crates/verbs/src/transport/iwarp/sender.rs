@@ -246,7 +246,10 @@ fn bytes(message: &Message, number: u32, data: u32, port: &Port) -> Option<Box<[
     match (&message.inline, &port.memory) {
         _ if data == 0 => None,
         (Some(inline), _) => Some(inline[offset..offset + data as usize].into()),
-        (None, Some(memory)) => Some(memory::gather(memory.as_ref(), &message.sge, offset as u64, data as usize).into_boxed_slice()),
+        (None, Some(memory)) => {
+            let pd = port.regions.domain_of(&message.sge);
+            Some(memory::gather(memory.as_ref(), pd, &message.sge, offset as u64, data as usize).into_boxed_slice())
+        }
         (None, None) => None,
     }
 }

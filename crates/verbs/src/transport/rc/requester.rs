@@ -523,7 +523,7 @@ fn respond(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: Option<&Ext>, rec
     if let (Some(memory), Some(ext)) = (&mut port.memory, ext) {
         let result = ext.compare_add.to_ne_bytes();
         let bytes = if atomic { Some(&result[..]) } else { ext.data.as_deref() };
-        memory::scatter(memory.as_mut(), &wqe.sge, u64::from(offset), bytes.unwrap_or_default());
+        memory::scatter(memory.as_mut(), qp.init.pd, &wqe.sge, u64::from(offset), bytes.unwrap_or_default());
     }
     received.write = Bytes(u64::from(payload));
     received.place = port.regions.place_in(&wqe.sge, u64::from(offset), payload);

@@ -15,6 +15,7 @@ use crate::access::{Access, MemoryId};
 use crate::attr::{QpState, QpType};
 use crate::event::AsyncEvent;
 use crate::ext_headers::{Ext, ExtHeaders, ExtId};
+use crate::ids::PdId;
 use crate::memory::Memory;
 use crate::packet::{Landed, Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
@@ -273,7 +274,7 @@ fn atomic(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: Option<&Ext>, rece
     }
     check_remote(qp, port, ext, u64::from(ATOMIC_BYTES), Access::REMOTE_ATOMIC)?;
     let old = match &mut port.memory {
-        Some(memory) => carry_out(memory.as_mut(), packet.opcode & OPERATION, ext),
+        Some(memory) => carry_out(memory.as_mut(), qp.init.pd, packet.opcode & OPERATION, ext),
         None => 0,
     };
     let place = port.regions.place_of(ext.rkey.0);
@@ -289,13 +290,13 @@ fn atomic(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: Option<&Ext>, rece
 }
 
 /// Reads, changes and writes 64 bits in the byte order of the host; gives the old value.
-pub(crate) fn carry_out(memory: &mut dyn Memory, operation: u8, ext: &Ext) -> u64 {
+pub(crate) fn carry_out(memory: &mut dyn Memory, pd: PdId, operation: u8, ext: &Ext) -> u64 {
     let mut bytes = [0; ATOMIC_BYTES as usize];
-    memory.read(ext.remote_addr, &mut bytes);
+    memory.read(pd, ext.remote_addr, &mut bytes);
     let old = u64::from_ne_bytes(bytes);
     let atomic = Atomic { compare_add: ext.compare_add, swap: ext.swap, ignore: ext.masks.0, keep: ext.masks.1 };
     let new = atomic.apply(operation == Operation::FetchAdd as u8, old);
-    memory.write(ext.remote_addr, &new.to_ne_bytes());
+    memory.write(pd, ext.remote_addr, &new.to_ne_bytes());
     old
 }
 
@@ -470,7 +471,7 @@ pub(crate) fn poll_response(qp: &mut Qp, port: &mut Port, side: &mut ExtHeaders)
                 Some(memory) => {
                     let mut data = vec![0; payload as usize].into_boxed_slice();
                     if payload > 0 {
-                        memory.read(from, &mut data);
+                        memory.read(qp.init.pd, from, &mut data);
                     }
                     side.alloc(Ext { data: Some(data), ..Ext::default() })
                 }

@@ -46,7 +46,8 @@ impl Answer {
         let payload = self.read.map_or(0, |sge| sge.length as u16);
         let data = match (&self.read, &port.memory) {
             (Some(sge), Some(memory)) if payload > 0 => {
-                Some(memory::gather(memory.as_ref(), std::slice::from_ref(sge), 0, usize::from(payload)).into_boxed_slice())
+                let list = std::slice::from_ref(sge);
+                Some(memory::gather(memory.as_ref(), port.regions.domain_of(list), list, 0, usize::from(payload)).into_boxed_slice())
             }
             _ => None,
         };
@@ -138,7 +139,7 @@ fn carry_out(
     }
     check(qp, port, ext, length, Access::REMOTE_WRITE)?;
     if let (Some(memory), Some(data)) = (&mut port.memory, &ext.data) {
-        memory.write(ext.remote_addr, data);
+        memory.write(qp.init.pd, ext.remote_addr, data);
     }
     (received.write, received.place) = (Bytes(length), port.regions.place_of(ext.rkey.0));
     received.ended = matches!(operation, op if op == Operation::WriteOnly as u8 || op == Operation::WriteLast as u8);
@@ -193,7 +194,8 @@ impl Context {
         if let Some(message) = sender.position_of(asked).map(|place| &sender.messages[place]).filter(|message| bytes && !message.done) {
             let offset = u64::from(asked.distance(message.first) as u32) * u64::from(mtu);
             if let Some(memory) = &mut port.memory {
-                memory::scatter(memory.as_mut(), &message.sge, offset, ext.data.as_deref().unwrap_or_default());
+                let pd = port.regions.domain_of(&message.sge);
+                memory::scatter(memory.as_mut(), pd, &message.sge, offset, ext.data.as_deref().unwrap_or_default());
             }
             received.write = Bytes(u64::from(packet.payload));
             received.place = port.regions.place_in(&message.sge, offset, packet.payload.into());

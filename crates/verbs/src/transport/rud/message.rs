@@ -225,7 +225,8 @@ impl Message {
         let data = match (&self.inline, &port.memory) {
             (Some(inline), _) => Some(inline[offset as usize..][..usize::from(payload)].into()),
             (None, Some(memory)) if payload > 0 => {
-                Some(memory::gather(memory.as_ref(), &self.sge, u64::from(offset), usize::from(payload)).into_boxed_slice())
+                let pd = port.regions.domain_of(&self.sge);
+                Some(memory::gather(memory.as_ref(), pd, &self.sge, u64::from(offset), usize::from(payload)).into_boxed_slice())
             }
             _ => None,
         };

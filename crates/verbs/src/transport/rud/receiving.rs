@@ -271,7 +271,8 @@ impl Context {
         if let Some(memory) = &mut port.memory {
             let old = ext.compare_add.to_ne_bytes();
             let bytes = if atomic { Some(&old[..]) } else { ext.data.as_deref() };
-            memory::scatter(memory.as_mut(), &message.sge, offset, bytes.unwrap_or_default());
+            let pd = port.regions.domain_of(&message.sge);
+            memory::scatter(memory.as_mut(), pd, &message.sge, offset, bytes.unwrap_or_default());
         }
         let length = if atomic { ATOMIC_BYTES } else { u32::from(packet.payload) };
         received.write = Bytes(u64::from(length));
@@ -351,9 +352,9 @@ fn write(
     }
     if let (Some(memory), Some(data)) = (&mut port.memory, ext.data.as_ref().filter(|data| !data.is_empty())) {
         if opcode.is_write() {
-            memory.write(ext.remote_addr + offset, data);
+            memory.write(qp.init.pd, ext.remote_addr + offset, data);
         } else if let Some(wqe) = &partial.recv {
-            memory::scatter(memory.as_mut(), &wqe.sge, offset, data);
+            memory::scatter(memory.as_mut(), qp.init.pd, &wqe.sge, offset, data);
         }
     }
     Ok(())
@@ -374,7 +375,7 @@ fn atomic(qp: &Qp, port: &mut Port, packet: &Packet, ext: &Ext, received: &mut R
     }
     check(qp, port, ext, u64::from(ATOMIC_BYTES), Access::REMOTE_ATOMIC)?;
     let old = match &mut port.memory {
-        Some(memory) => crate::transport::rc::responder::carry_out(memory.as_mut(), packet.opcode & 0x1f, ext),
+        Some(memory) => crate::transport::rc::responder::carry_out(memory.as_mut(), qp.init.pd, packet.opcode & 0x1f, ext),
         None => 0,
     };
     (received.write, received.place) = (Bytes(u64::from(ATOMIC_BYTES)), port.regions.place_of(ext.rkey.0));

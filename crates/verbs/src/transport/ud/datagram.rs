@@ -39,7 +39,7 @@ pub(crate) fn poll(qp: &mut Qp, port: &mut Port, side: &mut ExtHeaders) -> Optio
     let imm = wqe.opcode.has_immediate();
     let payload = wqe.length as u16;
     let delivery = qp.qp_type.delivery();
-    let ext = Ext { qkey, src_qp: qp.num, slid: port.lid, delivery, ..data_ext(wqe, port, 0, payload) };
+    let ext = Ext { qkey, src_qp: qp.num, slid: port.lid, delivery, ..data_ext(qp.init.pd, wqe, port, 0, payload) };
     let operation = if imm { Operation::SendOnlyImm } else { Operation::SendOnly };
     let opcode = (qp.qp_type.transport() as u8) << 5 | operation as u8;
     let mut flags = PacketFlags::NONE;
@@ -98,7 +98,10 @@ pub(crate) fn take(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: &Ext, rec
         return qp.enter_error(port);
     }
     if let (Some(memory), Some(data), Some(wqe)) = (&mut port.memory, &ext.data, &qp.responder.inbound.recv) {
-        memory::scatter(memory.as_mut(), &wqe.sge, u64::from(before), data);
+        memory::scatter(memory.as_mut(), qp.init.pd, &wqe.sge, u64::from(before), data);
+        if let Some(header) = memory.global_header(ext.slid, packet.dest, u32::from(packet.payload)).filter(|_| grh) {
+            memory::scatter(memory.as_mut(), qp.init.pd, &wqe.sge, 0, &header);
+        }
     }
     received.dropped = false;
     received.ended = true;

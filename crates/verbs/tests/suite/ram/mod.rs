@@ -2,17 +2,26 @@
 
 use std::sync::{Arc, Mutex};
 
-use fabriscope_verbs::Memory;
+use fabriscope_verbs::{Memory, PdId};
 
 /// Memory shared between a NIC and the test.
 #[derive(Clone)]
 pub struct Ram(pub Arc<Mutex<Vec<u8>>>);
 
-impl Memory for Ram {
-    fn read(&self, addr: u64, into: &mut [u8]) {
+impl Ram {
+    pub fn read(&self, addr: u64, into: &mut [u8]) {
         into.copy_from_slice(&self.0.lock().unwrap()[addr as usize..][..into.len()]);
     }
-    fn write(&mut self, addr: u64, from: &[u8]) {
+    pub fn write(&self, addr: u64, from: &[u8]) {
         self.0.lock().unwrap()[addr as usize..][..from.len()].copy_from_slice(from);
+    }
+}
+
+impl Memory for Ram {
+    fn read(&self, _: PdId, addr: u64, into: &mut [u8]) {
+        Ram::read(self, addr, into);
+    }
+    fn write(&mut self, _: PdId, addr: u64, from: &[u8]) {
+        Ram::write(self, addr, from);
     }
 }

@@ -1,0 +1,126 @@
+//! `fabriscope exec`: unmodified programs on virtual hosts.
+
+use std::ffi::OsString;
+use std::io::Write;
+
+use fabriscope_catalog::ResolvedCluster;
+use fabriscope_engine::RunOptions;
+use fabriscope_live::{HostCommand, Settings};
+
+use crate::context::Context;
+use crate::error::{Failure, Verdict};
+use crate::output::Output;
+
+/// Runs programs that use RDMA verbs, as they are, on virtual hosts of a cluster and in virtual time.
+///
+/// Programs find the adapters of the cluster's nodes through libibverbs, and each other by the names of their hosts. Their clocks show what the
+/// modelled hardware would take; two runs print the same. Nothing is needed but Linux: no adapter, no kernel module, no privilege. Ends with the
+/// exit status of the first program that failed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The cluster: a name or a file, with or without :NODES
+    #[arg(long, value_name = "CLUSTER")]
+    on: String,
+    /// Ranks of an MPI job on each host: the launcher's ranks are placed on node0, node1, … in blocks of so many
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "host")]
+    ranks_per_node: Option<u32>,
+    /// A host and the program that it runs; several times, after all other options
+    #[arg(long, value_name = "NAME: PROGRAM", num_args = 1.., allow_hyphen_values = true, required_unless_present = "program")]
+    host: Vec<OsString>,
+    /// Do not say which settings are in force
+    #[arg(long, short)]
+    quiet: bool,
+    /// Say on standard error why verbs were refused
+    #[arg(long, short)]
+    verbose: bool,
+    /// The program that the first host runs, and its arguments
+    #[arg(last = true, value_name = "PROGRAM", conflicts_with = "host")]
+    program: Vec<OsString>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  fabriscope exec --on ri2 -- ibv_devinfo                                     what a node of ri2 has
+  fabriscope exec --on ri2 --host a: ib_send_lat -a --host b: ib_send_lat -a a  perftest between two nodes";
+
+/// Runs the command.
+///
+/// The settings in force stand on standard error before anything that a program prints.
+pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
+    let parts = context.cluster(&args.on)?;
+    let commands = commands(args)?;
+    let settings = Settings { seed: context.seed(), ranks_per_node: args.ranks_per_node, ..Settings::default() };
+    let mut names: Vec<String> = Vec::new();
+    for command in &commands {
+        if !names.contains(&command.host) {
+            names.push(command.host.clone());
+        }
+    }
+    if args.ranks_per_node.is_some() {
+        names = (0..parts.nodes()).map(|node| format!("node{node}")).collect();
+    }
+    if !args.quiet {
+        tell(&in_force(&parts, &names, &settings));
+    }
+    // The only way to end a run from outside; where another handler stands already, that one knows.
+    drop(ctrlc::set_handler(|| {
+        fabriscope_live::abandon();
+        interrupted();
+    }));
+    let ended = fabriscope_live::run(parts, (&names, &commands), &settings, &RunOptions::default()).map_err(Failure::of)?;
+    let refusals = ended.refusals.iter().filter(|_| args.verbose);
+    for complaint in ended.complaints.iter().chain(refusals) {
+        tell(&format!("fabriscope: {complaint}\n"));
+    }
+    let failed = ended.statuses.iter().find(|status| **status != 0);
+    output.end_with(failed.map_or(0, |status| u8::try_from(*status).unwrap_or(1)));
+    Ok(Verdict::Good)
+}
+
+#[expect(clippy::disallowed_methods, clippy::exit, reason = "an interrupt ends the program, as without a handler")]
+fn interrupted() {
+    std::process::exit(130);
+}
+
+/// Where standard error is closed there is nobody to tell.
+fn tell(text: &str) {
+    drop(std::io::stderr().lock().write_all(text.as_bytes()));
+}
+
+/// What decides the numbers that programs will print.
+fn in_force(parts: &ResolvedCluster, names: &[String], settings: &Settings) -> String {
+    let group = parts.groups.first();
+    let adapters = group.map_or_else(String::new, |group| format!("{} x {}, {}", group.node.nics, group.node.nic.title, group.link.title));
+    let hosts = match names {
+        [] => "no hosts".to_owned(),
+        [one] => format!("host {one}"),
+        [first, .., last] => format!("{} hosts, {first} to {last}", names.len()),
+    };
+    let ranks = settings.ranks_per_node.map_or_else(String::new, |ranks| format!(", {ranks} ranks of a job on each"));
+    let (latency, rate) = (settings.management.latency, settings.management.rate);
+    format!(
+        "# exec on {}: {hosts}{ranks}\n# {adapters}, MTU {}\n# virtual time: CPU time between calls is zero; sockets between hosts {latency}, {rate}\n",
+        parts.name, parts.mtu
+    )
+}
+
+/// The programs of the command line, each with its host.
+fn commands(args: &Args) -> Result<Vec<HostCommand>, Failure> {
+    if !args.program.is_empty() {
+        return Ok(vec![HostCommand { host: "node0".to_owned(), words: args.program.clone() }]);
+    }
+    let parts = args.host.split(|word| word == "--host");
+    let command = |words: &[OsString]| {
+        let name = words.first().and_then(|word| word.to_str()).and_then(|word| word.strip_suffix(':'));
+        let valid = |name: &&str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+        match (name.filter(valid), words) {
+            (Some(name), [_, program @ ..]) if !program.is_empty() => Ok(HostCommand { host: name.to_owned(), words: program.to_vec() }),
+            _ => Err(Failure::told(
+                "--host takes a name with a colon and a program",
+                "as in `--host a: ib_send_lat --host b: ib_send_lat a`",
+            )),
+        }
+    };
+    parts.map(command).collect()
+}

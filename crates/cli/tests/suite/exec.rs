@@ -1,0 +1,218 @@
+//! Unmodified programs: the tools of Debian's packages, and the ten programs of `examples/verbs`, on virtual hosts.
+//!
+//! What they print is judged by what `bench` prints of the same tool, by what the documentation says, or by what the tools print on hardware.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+const INSTALL: &str = "apt-get install gcc make libibverbs-dev ibverbs-utils perftest";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+fn exec(words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fabriscope"));
+    command.args(["exec", "--quiet"]).args(words).stdin(Stdio::null()).output().expect("the program starts")
+}
+
+/// The same program on two hosts; the second gets the name of the first.
+fn pair(cluster: &str, words: &[&str]) -> Output {
+    let client: Vec<&str> = words.iter().copied().chain(["a"]).collect();
+    exec(&[&["--on", cluster, "--host", "a:"], words, &["--host", "b:"], &client].concat())
+}
+
+fn stdout(output: &Output) -> String {
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    text(&output.stdout)
+}
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The lines of a perftest table: those that begin with a number of bytes.
+fn rows(text: &str) -> Vec<String> {
+    let is_row = |line: &&str| line.trim_start().starts_with(|c: char| c.is_ascii_digit()) && line.split_whitespace().count() > 3;
+    text.lines().filter(is_row).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+}
+
+fn is_installed(program: &str) {
+    let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output().unwrap();
+    assert!(found.status.success(), "`{program}` is not there: {INSTALL}");
+}
+
+#[test]
+fn programs_find_the_adapters_of_the_cluster() {
+    is_installed("ibv_devinfo");
+    let golden = "    device          \t   node GUID\n    ------          \t----------------\n    mlx5_0          \tb83fd20300000001\n";
+    assert_eq!(stdout(&exec(&["--on", "ri2", "--", "ibv_devices"])), golden);
+    let info = stdout(&exec(&["--on", "ri2", "--", "ibv_devinfo"]));
+    let ethernet = stdout(&exec(&["--on", "alaska-roce25", "--", "ibv_devinfo"]));
+    for (text, line) in [(&info, "link_layer:\t\tInfiniBand"), (&info, "active_mtu:\t\t4096 (5)"), (&ethernet, "link_layer:\t\tEthernet")] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+}
+
+/// `ib_{send,write,read,atomic}_lat` measure what `bench` says that they do, within 1 %, and without any deviation.
+#[test]
+fn perftest_measures_what_bench_predicts() {
+    is_installed("ib_send_lat");
+    let tools = [
+        ("ib_send_lat", &["-s", "2"][..]),
+        ("ib_send_lat", &["-s", "65536"]),
+        ("ib_send_lat", &["-c", "UD"]),
+        ("ib_write_lat", &["-s", "8"]),
+        ("ib_write_lat", &["-s", "4096"]),
+        ("ib_read_lat", &["-s", "4096"]),
+        ("ib_atomic_lat", &[]),
+    ];
+    for (tool, options) in tools {
+        let words: Vec<&str> = [tool, "-F"].into_iter().chain(options.iter().copied()).collect();
+        // Both ends of a test of two sides print the table.
+        let mut measured = rows(&stdout(&pair("ri2", &words)));
+        measured.dedup();
+        let predicted = Command::new(env!("CARGO_BIN_EXE_fabriscope")).args(["bench", tool, "--on", "ri2"]).args(options).output().unwrap();
+        let predicted = rows(&stdout(&predicted));
+        assert_eq!((measured.len(), predicted.len()), (1, 1), "{tool} {options:?}");
+        let numbers = |row: &str| row.split(' ').map(|number| number.parse::<f64>().unwrap()).collect::<Vec<f64>>();
+        let (measured, predicted) = (numbers(&measured[0]), numbers(&predicted[0]));
+        // A read of the clock takes a nanosecond here; nothing else is different.
+        let is_same = measured.iter().zip(&predicted).all(|(one, other)| (one - other).abs() <= other.abs() * 0.01);
+        assert!(is_same && measured[6] < 0.005, "{tool} {options:?}: {measured:?}, {predicted:?}");
+    }
+}
+
+#[test]
+fn perftest_runs_with_all_that_it_is_used_with() {
+    is_installed("ib_send_bw");
+    for words in [
+        &["ib_send_bw", "-n", "200", "-b"][..],
+        &["ib_write_bw", "-n", "200", "-q", "8"],
+        &["ib_read_bw", "-n", "200"],
+        &["ib_atomic_bw", "-n", "200"],
+        &["ib_send_lat", "-n", "100", "-e"],
+        &["ib_send_lat", "-n", "100", "-I", "64", "-m", "1024"],
+        &["ib_write_lat", "-n", "100", "-c", "UC"],
+        &["ib_send_bw", "-D", "1", "-s", "1048576"],
+    ] {
+        let printed = stdout(&pair("ri2", words));
+        assert!(!rows(&printed).is_empty(), "{words:?}\n{printed}");
+    }
+}
+
+#[test]
+fn the_pingpongs_of_libibverbs_run() {
+    is_installed("ibv_rc_pingpong");
+    for tool in ["ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong"] {
+        for events in [&[][..], &["-e"]] {
+            let words: Vec<&str> = [tool, "-n", "100"].into_iter().chain(events.iter().copied()).collect();
+            let printed = stdout(&pair("ri2", &words));
+            assert_eq!(printed.lines().filter(|line| line.starts_with("100 iters in ")).count(), 2, "{words:?}\n{printed}");
+        }
+    }
+    assert!(stdout(&pair("ri2", &["ibv_xsrq_pingpong", "-n", "100"])).contains("success"));
+}
+
+/// The same bytes in every run, also where the machine does something else.
+#[test]
+fn real_time_decides_nothing() {
+    is_installed("ib_write_lat");
+    let run = || stdout(&pair("ri2", &["ib_write_lat", "-n", "300", "-s", "64"]));
+    let alone = run();
+    let mut busy: Vec<_> = (0..4).map(|_| Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap()).collect();
+    let loaded = run();
+    for load in &mut busy {
+        load.kill().unwrap();
+        load.wait().unwrap();
+    }
+    assert_eq!(alone, loaded);
+}
+
+/// Each prints what examples/verbs/README.md says, in the order of virtual time.
+#[test]
+fn the_examples_show_what_their_chapters_say() {
+    let folder = tempfile::tempdir().unwrap();
+    let examples = root().join("examples/verbs");
+    let built = Command::new("make").arg("-s").arg("-C").arg(&examples).arg(format!("BUILD={}", folder.path().display())).output();
+    let built = built.unwrap_or_else(|error| panic!("make: {error}; {INSTALL}"));
+    assert!(built.status.success(), "{}; {INSTALL}", text(&built.stderr));
+    let chapters = std::fs::read_to_string(examples.join("README.md")).unwrap();
+    let mut run = 0;
+    for chapter in chapters.split("<!-- output: ").skip(1) {
+        let (name, rest) = chapter.split_once(" -->\n```console\n").expect("a block follows each mark");
+        let block = rest.split("```").next().unwrap();
+        let program = folder.path().join(name);
+        let printed = stdout(&pair("ri2", &[program.to_str().unwrap()]));
+        // A line for each end in turn: the block has one end after the other.
+        let mut lines: Vec<&str> = printed.lines().collect();
+        let mut said: Vec<&str> = block.lines().filter(|line| !line.is_empty() && !line.starts_with("$ ")).collect();
+        lines.sort_unstable();
+        said.sort_unstable();
+        assert_eq!(lines, said, "{name}");
+        run += 1;
+    }
+    assert_eq!(run, 10);
+}
+
+#[test]
+fn what_cannot_be_run_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("main.c");
+    std::fs::write(&file, "int main(void) { return 0; }\n").unwrap();
+    let fixed = folder.path().join("fixed");
+    assert!(Command::new("cc").arg("-static").arg("-o").arg(&fixed).arg(&file).status().expect(INSTALL).success());
+    let fixed = fixed.to_str().unwrap();
+    for (words, part) in [
+        (&["--on", "ri2", "--", fixed][..], "is linked statically"),
+        (&["--on", "ri2", "--", "no-such-program"], "`no-such-program` is not there"),
+        (&["--on", "ri2:2", "--host", "a:", "true", "--host", "b:", "true", "--host", "c:", "true"], "3 hosts are named"),
+        (&["--on", "ri2", "--host", "a", "true"], "--host takes a name with a colon"),
+        (&["--on", "ri2", "--host", "a:", "ibv_rc_pingpong"], "waits for a connection"),
+    ] {
+        let output = exec(words);
+        let (status, told) = (output.status.code(), text(&output.stderr));
+        assert!(status == Some(2) && told.contains(part), "{words:?}: {status:?}\n{told}");
+    }
+    // The tool itself says it, and its status is that of the command.
+    let output = exec(&["--on", "ri2", "--", "ib_send_lat", "-d", "mlx5_9"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("mlx5_9 not found"));
+}
+
+/// A server that is killed in the middle: its peer's requests are repeated in vain, as on hardware, and nothing stays behind.
+#[test]
+fn a_killed_process_is_seen_by_its_peer() {
+    is_installed("ib_send_lat");
+    let server = "echo $FABRISCOPE_LIVE; ib_send_lat -n 100000 & sleep 0.3; kill -9 $!; wait $!; echo killed with $?";
+    let output = exec(&["--on", "ri2", "--host", "a:", "sh", "-c", server, "--host", "b:", "ib_send_lat", "-n", "100000", "a"]);
+    let (printed, told) = (text(&output.stdout), text(&output.stderr));
+    assert!(printed.contains("killed with 137"), "{printed}{told}");
+    assert!(told.contains("Completion with error") || printed.contains("Failed status 12"), "{printed}{told}");
+    assert_ne!(output.status.code(), Some(0));
+    let arena = PathBuf::from(printed.lines().next().unwrap());
+    assert!(!arena.parent().unwrap().exists(), "{}", arena.display());
+}
+
+#[test]
+fn the_status_of_a_program_is_that_of_the_command() {
+    for (script, status) in [("exit 0", 0), ("exit 7", 7), ("kill -SEGV $$", 139)] {
+        assert_eq!(exec(&["--on", "ri2", "--", "sh", "-c", script]).status.code(), Some(status), "{script}");
+    }
+}
+
+/// Clocks start at the same moment in every run, and pass as fast as programs wait.
+#[test]
+fn clocks_are_virtual() {
+    let printed = stdout(&exec(&["--on", "ri2", "--", "sh", "-c", "date -u +%F; hostname; sleep 86400; date -u +%F"]));
+    assert_eq!(printed, "2026-01-01\nnode0\n2026-01-02\n");
+}
+
+/// Our layout of the public structures is that of the installed header.
+#[test]
+fn structures_are_those_of_libibverbs() {
+    let live = root().join("crates/live");
+    let mut compiler = Command::new("cc");
+    compiler.arg("-fsyntax-only").arg("-I").arg(live.join("shim")).arg(live.join("abi/libibverbs.c"));
+    let checked = compiler.output().unwrap_or_else(|error| panic!("cc: {error}; {INSTALL}"));
+    assert!(checked.status.success(), "{}; {INSTALL}", text(&checked.stderr));
+}

@@ -1,0 +1,31 @@
+/* What the parts of the stand-in ask of each other. */
+#ifndef FABRISCOPE_PARTS_H
+#define FABRISCOPE_PARTS_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* clock.c */
+void live_watch_clock(void);
+void live_unwatch_clock(void);
+/* Answers a read of the time stamp counter that faulted; false where the fault was something else. */
+bool live_answer_tsc(siginfo_t *info, void *context);
+
+/* Raises the signal that is due by now. */
+void live_raise_alarm(void);
+
+/* memory.c */
+void live_watch_memory(void);
+void live_before_question(void);
+void live_after_answer(void);
+void live_guard(uintptr_t from, size_t length);
+void live_unguard(uintptr_t from, size_t length);
+
+/* sockets.c */
+bool live_is_socket(int fd);
+void live_forget_fd(int fd);
+int live_wait_fds(void);
+
+#endif

@@ -1,0 +1,33 @@
+/* Which descriptors of the process the fabric serves. */
+#ifndef FABRISCOPE_SOCKETS_H
+#define FABRISCOPE_SOCKETS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <poll.h>
+#include <sys/epoll.h>
+
+enum live_kind {
+	FD_KERNEL,   /* the kernel serves it */
+	FD_STREAM,   /* a socket or a pipe of the virtual hosts */
+	FD_EVENTS,   /* events of completion queues, or of a device */
+	FD_POLL_SET, /* an epoll descriptor */
+};
+
+#define MOST_FDS 65536
+extern uint8_t live_kinds[MOST_FDS];
+
+static inline enum live_kind live_kind_of(int fd) { return fd >= 0 && fd < MOST_FDS ? live_kinds[fd] : FD_KERNEL; }
+static inline void live_set_kind(int fd, enum live_kind kind)
+{
+	if (fd >= 0 && fd < MOST_FDS)
+		live_kinds[fd] = (uint8_t)kind;
+}
+
+/* Waits in virtual time until a descriptor of the kernel is ready, so that the call after it does not block; nothing where it does not block. */
+void live_await_kernel(int fd, short events);
+/* `poll` over descriptors of both kinds; `ns` < 0 waits for ever. */
+int live_poll(struct pollfd *fds, nfds_t count, int64_t ns);
+void live_forget_poll_set(int fd);
+
+#endif

@@ -1,0 +1,330 @@
+//! Starts the programs of a command line on virtual hosts, runs the fabric under them, and clears up after them.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fabriscope_catalog::ResolvedCluster;
+use fabriscope_engine::{Cluster, Engine, Job, Peers, Run, RunOptions, timing};
+use fabriscope_engine_packet::PacketEngine;
+use fabriscope_node::{Main, Process, ProgramError, Ties};
+use fabriscope_platform::{Binding, Layout, Target};
+use fabriscope_units::{Span, Time};
+use fabriscope_verbs::Lid;
+
+use crate::arena::{Arena, Header};
+use crate::device::Device;
+use crate::elf;
+use crate::error::LiveError;
+use crate::memory::HostMemory;
+use crate::process;
+use crate::question::Answer;
+use crate::sockets::Sockets;
+use crate::task::FIRST_NUMBER;
+use crate::thread::spawn;
+use crate::world::{Arrival, Host, Key, Program, Shared, World};
+use crate::{STAND_IN, Settings};
+
+/// A program of the command line.
+#[derive(Debug, Clone)]
+pub struct HostCommand {
+    /// The host's name.
+    pub host: String,
+    /// The program and its arguments.
+    pub words: Vec<OsString>,
+}
+
+/// How the programs ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// Of each command: what a shell would say (128 and the signal of one that was killed).
+    pub statuses: Vec<i32>,
+    /// When the last one ended.
+    pub end: Time,
+    /// What the engine saw.
+    pub run: Run,
+    /// What was wrong and could not be told to a program.
+    pub complaints: Vec<String>,
+    /// Control verbs that were refused, and why.
+    pub refusals: Vec<String>,
+}
+
+/// CLOCK_REALTIME at the start of every run, in ns: 2026-01-01, so that two runs print the same.
+const EPOCH: u64 = 1_767_225_600_000_000_000;
+/// CLOCK_MONOTONIC there, in ns.
+const BOOT: u64 = 1_000_000_000_000;
+/// Reading a clock by a call. Basis: assumed, a read through the kernel's page for clocks.
+const CLOCK_READ: Span = Span::from_ns(25);
+/// Reading the time stamp counter: so little that no measurement shows it, and so much that a loop around it ends. Basis: assumed.
+const TSC_READ: Span = Span::from_ns(1);
+/// Looks at the turn before a side sleeps: some 10 us.
+const SPIN: u64 = 2_000;
+
+/// Runs `commands` on hosts of `parts` with these names, which are all that programs may be on.
+///
+/// # Errors
+/// A program that is not there or cannot be reached, more hosts or processes than the cluster has, a run that stalls.
+pub fn run(
+    parts: ResolvedCluster,
+    (names, commands): (&[String], &[HostCommand]),
+    settings: &Settings,
+    options: &RunOptions,
+) -> Result<Ended, LiveError> {
+    if STAND_IN.is_empty() {
+        return Err(LiveError::NoStandIn);
+    }
+    if parts.uniform().is_none() {
+        return Err(LiveError::Unlike { cluster: parts.name.clone() });
+    }
+    let programs = commands.iter().map(|command| elf::find(command.words.first().map_or(OsStr::new(""), OsString::as_os_str)));
+    let programs: Vec<PathBuf> = programs.collect::<Result<_, _>>()?;
+    let cluster = Cluster::new(parts)?;
+    if names.len() > cluster.nodes() as usize {
+        return Err(LiveError::TooFewHosts { asked: names.len(), nodes: cluster.nodes() });
+    }
+    // As for benchmarks between nodes: where nothing is said, those that the cluster names.
+    let seats = cluster.some(names.len() as u32, cluster.parts.placement, settings.seed);
+    let folder = folder()?;
+    let at = |name: &str| folder.path().join(name);
+    let stand_in = at("libfabriscope_live.so");
+    fs::write(&stand_in, STAND_IN).map_err(|error| LiveError::Folder { path: stand_in.clone(), error })?;
+    let header = header(&cluster.parts);
+    let arena = at("arena");
+    let arena_of_run = Arena::create(&arena, header).map_err(|error| LiveError::Folder { path: arena.clone(), error })?;
+    let hosts = hosts(&cluster, (names, &seats), folder.path(), header.tsc)?;
+    let shared = Shared::new(arena_of_run, world(&cluster, hosts, settings));
+    let started: Started = Arc::default();
+    let mut starts: Vec<Vec<(u32, Command)>> = names.iter().map(|_| Vec::new()).collect();
+    for (index, (command, program)) in (0..).zip(commands.iter().zip(programs)) {
+        let node = names.iter().position(|name| *name == command.host).unwrap_or(0);
+        let name = command.words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+        shared.world().programs.push(Program::new(name, node as u32, FIRST_NUMBER + index, None));
+        let mut start = Command::new(&program);
+        start.args(&command.words[1..]).arg0(&command.words[0]);
+        start
+            .env("LD_PRELOAD", preload(&stand_in))
+            .env("FABRISCOPE_LIVE", &arena)
+            .env("FABRISCOPE_LIVE_HOST", at("hosts").join(&command.host));
+        start.env("PYTHONHASHSEED", "0");
+        starts[node].push((index, start));
+    }
+    let of_host = |(node, starts): (u32, Vec<(u32, Command)>)| -> Main {
+        let (shared, started, traced) = (shared.clone(), Arc::clone(&started), settings.traced);
+        Box::new(move |process| {
+            process.trace(traced);
+            Box::pin(host(process, shared, (node, starts), started))
+        })
+    };
+    let mains: Vec<Main> = (0..).zip(starts).map(of_host).collect();
+    *CURRENT.lock().unwrap_or_else(PoisonError::into_inner) = Some((folder.path().to_owned(), Arc::clone(&started), shared.clone()));
+    let options = RunOptions { peers: Peers::Passing, ..options.clone() };
+    let result = PacketEngine.run(&cluster, Job::tied(seats, mains, Ties::Any), &options, settings.seed);
+    CURRENT.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let children = std::mem::take(&mut *started.lock().unwrap_or_else(PoisonError::into_inner));
+    for pid in children {
+        process::kill_group(pid);
+    }
+    let world = shared.world();
+    // Groups of their own, as launchers make them for what they start.
+    world.programs.iter().filter(|program| program.status.is_none()).for_each(|program| process::kill(program.pid));
+    let run = result.map_err(|error| hanging(error, &world))?;
+    let statuses = world.programs.iter().take(commands.len()).map(|program| shell_status(program.status.unwrap_or(0))).collect();
+    Ok(Ended { statuses, end: run.end, run, complaints: world.complaints.clone(), refusals: world.refusals.clone() })
+}
+
+/// What programs share before any of them has begun.
+fn world(cluster: &Cluster, hosts: Vec<Host>, settings: &Settings) -> World {
+    let target = Target::of(&cluster.parts, Layout { nodes: 2, per_node: 1 }, Binding::new(Vec::new()));
+    let mut sockets = Sockets::default();
+    sockets.management = settings.management;
+    let mut world = World::new(hosts, cluster.parts.sole().node.nics, sockets);
+    world.per_message = target.perftest.map_or(Span::ZERO, |perftest| *perftest.loop_overhead);
+    world.ranks_per_node = settings.ranks_per_node;
+    world
+}
+
+/// Processes that were started, each the leader of a group.
+type Started = Arc<Mutex<Vec<u32>>>;
+
+/// A host: starts its programs, and those that come to it from others, until all of the run have ended.
+async fn host(process: Process, shared: Shared, (node, starts): (u32, Vec<(u32, Command)>), started: Started) -> Result<(), ProgramError> {
+    for (program, command) in starts {
+        start(&process, &shared, (program, command), &started)?;
+    }
+    loop {
+        let come = std::mem::take(&mut shared.world().starts[node as usize]);
+        for arrival in come {
+            spawn(&shared, &process, arrival);
+        }
+        if shared.world().is_over() {
+            return Ok(());
+        }
+        let rank = process.rank();
+        shared.world().await_all(rank, &[Key::Host(node)]);
+        process.wait_any_until(&[], &[], Time::MAX).await;
+        shared.world().await_none(rank, &[Key::Host(node)]);
+        drop(process.take_notes());
+    }
+}
+
+/// Starts a program of the command line.
+fn start(process: &Process, shared: &Shared, (program, mut command): (u32, Command), started: &Started) -> Result<(), ProgramError> {
+    let slot = shared.world().take_slot().ok_or_else(|| ProgramError("there are more threads than the fabric serves".to_owned()))?;
+    let number = shared.world().programs[program as usize].number;
+    shared.arena.open(slot, number, 0);
+    command.env("FABRISCOPE_LIVE_SLOT", slot.to_string());
+    // SAFETY: the closure only makes system calls that are safe after fork.
+    #[allow(unsafe_code)]
+    unsafe {
+        command.pre_exec(|| {
+            process::before_exec();
+            Ok(())
+        });
+    }
+    let child = command.spawn().map_err(|error| ProgramError(format!("`{}` does not start: {error}", command.get_program().display())))?;
+    shared.world().programs[program as usize].pid = child.id();
+    started.lock().unwrap_or_else(PoisonError::into_inner).push(child.id());
+    watch(child, shared);
+    spawn(shared, process, Arrival { slot, program, first: Answer::number(0) });
+    Ok(())
+}
+
+/// Notes the end of a process when it comes.
+fn watch(mut child: Child, shared: &Shared) {
+    let deaths = Arc::clone(&shared.deaths);
+    // It ends with the process, which is killed at the latest when the run is over.
+    std::thread::spawn(move || {
+        if let Ok(status) = child.wait() {
+            deaths.note(child.id(), status.into_raw());
+        }
+    });
+}
+
+/// Before the other libraries that are loaded first.
+#[expect(clippy::disallowed_methods, reason = "what the caller has loaded into programs stays")]
+fn preload(stand_in: &Path) -> OsString {
+    let mut list = stand_in.as_os_str().to_owned();
+    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+        list.push(":");
+        list.push(others);
+    }
+    list
+}
+
+/// A folder of the run, in memory where there is one for that; it goes with the run.
+fn folder() -> Result<tempfile::TempDir, LiveError> {
+    let prefix = format!("{FOLDER}{}-", std::process::id());
+    let make = |at: &Path| {
+        clear_after_others(at);
+        tempfile::Builder::new().prefix(&prefix).tempdir_in(at)
+    };
+    let (memory, files) = (Path::new("/dev/shm"), std::env::temp_dir());
+    make(memory).or_else(|_| make(&files)).map_err(|error| LiveError::Folder { path: files, error })
+}
+
+/// Names of folders of runs begin so, with the number of their process behind it.
+const FOLDER: &str = "fabriscope-";
+
+/// Removes what runs left that were killed.
+fn clear_after_others(at: &Path) {
+    for entry in fs::read_dir(at).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let pid = name.strip_prefix(FOLDER).and_then(|rest| rest.split('-').next()).and_then(|pid| pid.parse::<u32>().ok());
+        if pid.is_some_and(process::is_gone) {
+            drop(fs::remove_dir_all(entry.path()));
+        }
+    }
+}
+
+/// Ends the programs of the run that is on, and removes its folder: for whoever is told to end in the middle of it.
+pub fn abandon() {
+    let run = CURRENT.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let Some((folder, started, shared)) = run else { return };
+    for pid in started.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        process::kill_group(pid);
+    }
+    shared.pids().into_iter().for_each(process::kill);
+    drop(fs::remove_dir_all(folder));
+}
+
+/// The run that is on, for [`abandon`].
+static CURRENT: Mutex<Option<(PathBuf, Started, Shared)>> = Mutex::new(None);
+
+fn header(parts: &ResolvedCluster) -> Header {
+    let cpu = timing::cpu(parts);
+    Header {
+        epoch: EPOCH,
+        boot: BOOT,
+        tsc: parts.sole().node.cpu.clock.as_hz() / 1000,
+        clock_read: CLOCK_READ.as_ps(),
+        tsc_read: TSC_READ.as_ps(),
+        fabric: std::process::id().into(),
+        call: 0,
+        post_send: (cpu.wqe_build + cpu.mmio_busy).as_ps(),
+        post_recv: cpu.post_recv.as_ps(),
+        spin: if std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1) { SPIN } else { 0 },
+        ..Header::default()
+    }
+}
+
+/// The hosts by their names, with the files that tell programs of their machine.
+fn hosts(cluster: &Cluster, (names, seats): (&[String], &[u32]), folder: &Path, khz: u64) -> Result<Vec<Host>, LiveError> {
+    let mut hosts = Vec::new();
+    let everybody: String =
+        (0..).zip(names).map(|(node, name)| format!("{}\t{name}\n", std::net::Ipv4Addr::from(crate::address::management(node)))).collect();
+    for (seat, name) in seats.iter().zip(names) {
+        let lids = cluster.parts.endpoints_of(*seat).unwrap_or_default().map(Lid);
+        let devices = Device::of_node(&cluster.parts, lids);
+        let memories = devices.iter().map(|device| HostMemory::new(device.ethernet)).collect();
+        let folder = folder.join("hosts").join(name);
+        let write = |file: &str, text: &str| {
+            let path = folder.join(file);
+            let write = || {
+                fs::create_dir_all(path.parent().unwrap_or(&folder))?;
+                fs::write(&path, text)
+            };
+            write().map_err(|error| LiveError::Folder { path: path.clone(), error })
+        };
+        write("proc/cpuinfo", &cpuinfo(&cluster.parts, khz))?;
+        write("etc/hosts", &format!("127.0.0.1\tlocalhost\n{everybody}"))?;
+        write("etc/hostname", &format!("{name}\n"))?;
+        for (number, device) in devices.iter().enumerate() {
+            device.files().iter().try_for_each(|(file, text)| write(file, text))?;
+            write(&format!("dev/infiniband/.{number}"), "")?;
+            // A device that anybody may open: nothing is asked of it.
+            let node = folder.join(format!("dev/infiniband/uverbs{number}"));
+            std::os::unix::fs::symlink("/dev/null", &node).map_err(|error| LiveError::Folder { path: node.clone(), error })?;
+        }
+        hosts.push(Host { name: name.clone(), devices, memories });
+    }
+    Ok(hosts)
+}
+
+fn cpuinfo(parts: &ResolvedCluster, khz: u64) -> String {
+    let node = &parts.sole().node;
+    let core = |number: u32| {
+        let (whole, part) = (khz / 1000, khz % 1000);
+        format!(
+            "processor\t: {number}\nvendor_id\t: GenuineIntel\nmodel name\t: {}\ncpu MHz\t\t: {whole}.{part:03}\nflags\t\t: tsc constant_tsc nonstop_tsc rdtscp\n\n",
+            node.cpu.title
+        )
+    };
+    (0..node.cpu.cores.saturating_mul(node.sockets)).map(core).collect()
+}
+
+/// What a shell makes of the status of a process.
+fn shell_status(status: i32) -> i32 {
+    if libc::WIFSIGNALED(status) { 128 + libc::WTERMSIG(status) } else { libc::WEXITSTATUS(status) }
+}
+
+/// The error of a run that stands still says who waits for whom.
+fn hanging(error: fabriscope_engine::EngineError, world: &World) -> LiveError {
+    match error {
+        fabriscope_engine::EngineError::Stalled { at, .. } => LiveError::Hangs { at, who: world.describe() },
+        fabriscope_engine::EngineError::Program { at, message, .. } => LiveError::Failed { at, message },
+        error => LiveError::Engine(error),
+    }
+}

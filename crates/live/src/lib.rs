@@ -1,0 +1,46 @@
+//! Unmodified programs on the virtual fabric: binaries that use RDMA verbs, in virtual time.
+//!
+//! Each process loads a stand-in for libibverbs and for the calls of libc that tell the time or wait (`shim/`, in C, carried by this crate). What it
+//! is asked becomes a question in shared memory ([`arena`]); each thread is a rank of the packet engine that answers the questions of one thread
+//! on its core ([`thread`]): verbs on the adapter of its host ([`verbs`]), sockets on a management network ([`sockets`], [`stream`]). Memory stays
+//! where it is ([`memory`]). [`launch`] starts the processes and ends them.
+//!
+//! Modelled: everything that `fabriscope_node::Process` models, for every thread. CPU time between calls is zero, but for what a program spends
+//! on each message, as the catalogue says it of perftest.
+//! Not modelled: preemption, more threads than cores, the time that system calls take beyond those of sockets.
+
+mod address;
+mod arena;
+mod device;
+mod elf;
+mod error;
+mod launch;
+mod memory;
+mod process;
+mod question;
+mod sockets;
+mod stream;
+mod task;
+mod thread;
+mod verbs;
+mod world;
+
+pub use error::LiveError;
+pub use launch::{Ended, HostCommand, abandon, run};
+pub use sockets::Management;
+
+/// The stand-in, for this machine; empty where there is none.
+static STAND_IN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/stand_in.so"));
+
+/// How programs are run.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Settings {
+    /// The network of their sockets.
+    pub management: Management,
+    /// Ranks of an MPI job on each host, by the number that their launcher gives them; without it all stay where the launcher is.
+    pub ranks_per_node: Option<u32>,
+    /// Every message is followed.
+    pub traced: bool,
+    /// Of everything random in the run.
+    pub seed: u64,
+}

@@ -1,0 +1,321 @@
+//! Answers about sockets, waiting for descriptors, and names of hosts.
+
+use fabriscope_node::ProgramError;
+use fabriscope_units::{Span, Time};
+use fabriscope_verbs::CqId;
+
+use crate::address;
+use crate::question::{Answer, Op, Question};
+use crate::sockets::{Id, Outcome};
+use crate::thread::{Parked, Thread, nanoseconds};
+use crate::world::{Descriptor, Key};
+
+/// A call of the kernel that moves bytes or makes a socket. Basis: assumed, as for the sockets of the model.
+const SYSCALL: Span = Span::from_ns(500);
+
+impl Thread {
+    pub(crate) async fn stream(&mut self, op: Op, question: &Question) -> Result<Answer, ProgramError> {
+        let args = question.args;
+        let fd = args[0] as i32;
+        self.process.catch_up().await;
+        self.process.compute(SYSCALL);
+        let now = self.process.now();
+        let node = self.shared.world().programs[self.program as usize].node;
+        match op {
+            Op::Socket => {
+                let mut world = self.shared.world();
+                let id = world.sockets.open(node, args[1] as i32 == libc::AF_INET6);
+                world.programs[self.program as usize].descriptors.insert(fd, Descriptor::Stream(id));
+                return Ok(Answer::number(0));
+            }
+            Op::Resolve => return Ok(self.resolve(node, &question.data)),
+            Op::Poll => return self.poll(args[0], &question.data).await,
+            Op::Close => {
+                let mut world = self.shared.world();
+                if let Some(descriptor) = world.programs[self.program as usize].descriptors.remove(&fd) {
+                    world.close(&self.process, descriptor);
+                }
+                return Ok(Answer::number(0));
+            }
+            Op::Dup => {
+                let mut world = self.shared.world();
+                let program = &mut world.programs[self.program as usize];
+                let Some(descriptor) = program.descriptors.get(&fd).copied() else { return Ok(Answer::error(libc::EBADF)) };
+                program.descriptors.insert(args[1] as i32, descriptor);
+                if let Descriptor::Stream(id) = descriptor {
+                    world.sockets.share(id);
+                }
+                return Ok(Answer::number(0));
+            }
+            _ => {}
+        }
+        let Some(id) = self.stream_of(fd) else { return Ok(Answer::error(libc::EBADF)) };
+        match op {
+            Op::Bind => Ok(self.shared.world().sockets.bind(id, args[1] as u32, args[2] as u16).map(|()| 0).into()),
+            Op::Listen => {
+                let mut world = self.shared.world();
+                let done = world.sockets.listen(id, usize::try_from(args[1]).unwrap_or(0));
+                world.tell(&self.process, Key::Listeners, now);
+                Ok(done.map(|()| 0).into())
+            }
+            Op::Connect => self.connect(id, node, (args[1] as u32, args[2] as u16)).await,
+            Op::Accept => self.accept(id, args[1] as i32, args[2] != 0).await,
+            Op::Send => self.send(id, &question.data, args[1] != 0).await,
+            Op::Recv => self.receive(id, usize::try_from(args[1]).unwrap_or(0), (args[2] != 0, args[3] != 0)).await,
+            Op::Shutdown => {
+                let mut world = self.shared.world();
+                if args[1] as i32 != libc::SHUT_RD {
+                    world.sockets.shut_down(now, id);
+                    if let Some(peer) = world.sockets.peer(id) {
+                        let at = world.sockets.readable_at(peer).unwrap_or(now);
+                        world.tell(&self.process, Key::Stream(peer), at);
+                    }
+                }
+                Ok(Answer::number(0))
+            }
+            Op::Name => {
+                let name = self.shared.world().sockets.name(id, args[1] != 0);
+                Ok(match name {
+                    Ok((address, port)) => Answer { args: vec![address.into(), port.into()], ..Answer::number(0) },
+                    Err(errno) => Answer::error(errno),
+                })
+            }
+            Op::SocketError => Ok(Answer::number(self.shared.world().sockets.take_error(id).into())),
+            _ => Ok(Answer::error(libc::ENOSYS)),
+        }
+    }
+
+    fn stream_of(&self, fd: i32) -> Option<Id> {
+        match self.shared.world().programs[self.program as usize].descriptors.get(&fd)? {
+            Descriptor::Stream(id) => Some(*id),
+            _ => None,
+        }
+    }
+
+    /// Waits at a socket, or says that it would.
+    async fn wait_at(&self, keys: &[Key], until: Option<Time>, waits: bool, doing: &str) -> Result<(), i32> {
+        if !waits {
+            return Err(libc::EAGAIN);
+        }
+        self.doing(|| doing.to_owned());
+        match self.park(keys, &[], &[], until.unwrap_or(Time::MAX)).await {
+            Parked::Awake => Ok(()),
+            Parked::Dead => Err(libc::EINTR),
+        }
+    }
+
+    async fn connect(&self, id: Id, node: u32, (address, port): (u32, u16)) -> Result<Answer, ProgramError> {
+        let begun = self.process.now();
+        let (nics, hosts, home) = {
+            let world = self.shared.world();
+            (world.nics, world.hosts.len(), world.programs[self.program as usize].home)
+        };
+        let loopback = address >> 24 == 127 || address == 0;
+        let here = if self.shared.world().sockets.listens(node, port) { node } else { home };
+        let to = if loopback { Some(here) } else { address::node_at(address, nics) };
+        let Some(to) = to.filter(|to| (*to as usize) < hosts) else { return Ok(Answer::error(libc::ENETUNREACH)) };
+        let own = if loopback { address } else { address::management(node) };
+        loop {
+            let now = self.process.now();
+            let outcome = self.shared.world().sockets.connect(now, begun, id, (to, address, port), own);
+            match outcome {
+                Outcome::Done(listener) => {
+                    let stands = {
+                        let mut world = self.shared.world();
+                        world.tell(&self.process, Key::Stream(listener), now);
+                        world.sockets.connected(id)
+                    };
+                    while self.process.now() < stands {
+                        if let Err(errno) = self.wait_at(&[], Some(stands), true, "connects").await {
+                            return Ok(Answer::error(errno));
+                        }
+                    }
+                    return Ok(Answer::number(0));
+                }
+                Outcome::Failed(errno) => return Ok(Answer::error(errno)),
+                Outcome::Wait(until) => {
+                    let what = format!("waits for somebody to listen on port {port} of host {to}");
+                    if let Err(errno) = self.wait_at(&[Key::Listeners], until, true, &what).await {
+                        return Ok(Answer::error(errno));
+                    }
+                }
+            }
+        }
+    }
+
+    async fn accept(&self, id: Id, fd: i32, waits: bool) -> Result<Answer, ProgramError> {
+        loop {
+            let outcome = self.shared.world().sockets.accept(self.process.now(), id);
+            match outcome {
+                Outcome::Done((there, (address, port))) => {
+                    self.shared.world().programs[self.program as usize].descriptors.insert(fd, Descriptor::Stream(there));
+                    return Ok(Answer { args: vec![address.into(), port.into()], ..Answer::number(0) });
+                }
+                Outcome::Failed(errno) => return Ok(Answer::error(errno)),
+                Outcome::Wait(until) => {
+                    if let Err(errno) = self.wait_at(&[Key::Stream(id)], until, waits, "waits for a connection").await {
+                        return Ok(Answer::error(errno));
+                    }
+                }
+            }
+        }
+    }
+
+    async fn send(&self, id: Id, bytes: &[u8], waits: bool) -> Result<Answer, ProgramError> {
+        loop {
+            let outcome = self.shared.world().sockets.send(self.process.now(), id, bytes);
+            match outcome {
+                Outcome::Done(sent) => {
+                    let mut world = self.shared.world();
+                    if let Some(peer) = world.sockets.peer(id) {
+                        let at = world.sockets.readable_at(peer).unwrap_or(self.process.now());
+                        world.tell(&self.process, Key::Stream(peer), at);
+                    }
+                    return Ok(Answer::number(sent as i64));
+                }
+                Outcome::Failed(errno) => return Ok(Answer::error(errno)),
+                Outcome::Wait(until) => {
+                    if let Err(errno) = self.wait_at(&[Key::Stream(id)], until, waits, "waits for room in a socket").await {
+                        return Ok(Answer::error(errno));
+                    }
+                }
+            }
+        }
+    }
+
+    async fn receive(&self, id: Id, most: usize, (waits, peek): (bool, bool)) -> Result<Answer, ProgramError> {
+        loop {
+            let outcome = self.shared.world().sockets.receive(self.process.now(), id, most, peek);
+            match outcome {
+                Outcome::Done(data) => {
+                    let mut world = self.shared.world();
+                    if let Some(peer) = world.sockets.peer(id).filter(|_| !peek) {
+                        world.tell(&self.process, Key::Stream(peer), self.process.now());
+                    }
+                    return Ok(Answer { data: data.clone(), ..Answer::number(data.len() as i64) });
+                }
+                Outcome::Failed(errno) => return Ok(Answer::error(errno)),
+                Outcome::Wait(until) => {
+                    if let Err(errno) = self.wait_at(&[Key::Stream(id)], until, waits, "waits for bytes from a socket").await {
+                        return Ok(Answer::error(errno));
+                    }
+                }
+            }
+        }
+    }
+
+    /// `poll` of descriptors with events, for `ns` or for ever.
+    async fn poll(&mut self, ns: i64, data: &[u8]) -> Result<Answer, ProgramError> {
+        let number = |bytes: &[u8]| i32::from_ne_bytes(bytes.try_into().expect("four bytes"));
+        let asked: Vec<(i32, i16)> = data.chunks_exact(8).map(|pair| (number(&pair[..4]), number(&pair[4..]) as i16)).collect();
+        let until = if ns < 0 { Time::MAX } else { self.process.now().saturating_add(nanoseconds(ns)) };
+        loop {
+            let now = self.process.now();
+            let (mut keys, mut cqs, mut found, mut next) = (Vec::new(), Vec::new(), Vec::new(), until);
+            for (fd, events) in &asked {
+                found.push(self.ready(*fd, *events, (&mut keys, &mut cqs, &mut next)));
+            }
+            if found.iter().any(|events| *events != 0) || now >= until {
+                let data = found.iter().flat_map(|events| i32::from(*events as u16 as i16).to_ne_bytes()).collect();
+                return Ok(Answer { data, ..Answer::number(0) });
+            }
+            self.doing(|| format!("waits for one of {} descriptors", asked.len()));
+            if let Parked::Dead = self.park(&keys, &cqs, &[], next).await {
+                return Ok(Answer::error(libc::EINTR));
+            }
+        }
+    }
+
+    /// What is ready of a descriptor, and what to wait for otherwise.
+    fn ready(&self, fd: i32, events: i16, (keys, cqs, next): (&mut Vec<Key>, &mut Vec<(usize, CqId)>, &mut Time)) -> i16 {
+        let now = self.process.now();
+        let world = self.shared.world();
+        let program = &world.programs[self.program as usize];
+        match program.descriptors.get(&fd) {
+            None => libc::POLLNVAL,
+            Some(Descriptor::Stream(id)) => {
+                let ready = world.sockets.ready(now, *id, events);
+                keys.push(Key::Stream(*id));
+                let reads = events & (libc::POLLIN | libc::POLLRDHUP) != 0;
+                if let Some(at) = world.sockets.readable_at(*id).filter(|at| reads && *at > now) {
+                    *next = (*next).min(at);
+                }
+                ready
+            }
+            // Whoever does not ask for it does not wait for it.
+            Some(Descriptor::Channel(_) | Descriptor::Device(_)) if events & libc::POLLIN == 0 => 0,
+            Some(Descriptor::Channel(channel)) => {
+                let queues = program.channels.get(channel).map_or(&[][..], |channel| &channel.queues);
+                let raised: Vec<(usize, CqId)> = queues.iter().map(|(nic, cq, _)| (*nic, cq.events())).collect();
+                let there = self.process.earliest(&raised, &[]).is_some_and(|at| at <= now);
+                cqs.extend(raised);
+                if there { libc::POLLIN } else { 0 }
+            }
+            Some(Descriptor::Device(nic)) => {
+                keys.push(Key::Device { node: program.node, nic: *nic });
+                if program.events.iter().any(|(of, _)| of == nic) { libc::POLLIN } else { 0 }
+            }
+        }
+    }
+
+    /// The address of a host by its name; the name of the own host for an empty one.
+    fn resolve(&self, node: u32, data: &[u8]) -> Answer {
+        let name = String::from_utf8_lossy(data.split(|byte| *byte == 0).next().unwrap_or_default()).into_owned();
+        let world = self.shared.world();
+        if name.is_empty() {
+            let mut own = world.hosts[node as usize].name.clone().into_bytes();
+            own.push(0);
+            return Answer { data: own, ..Answer::number(address::management(node).into()) };
+        }
+        match world.hosts.iter().position(|host| host.name == name) {
+            Some(found) => Answer::number(address::management(found as u32).into()),
+            None => Answer::number(0),
+        }
+    }
+
+    /// The thread looks at a byte of memory that a peer may write; `waits`: once more, so that it spins.
+    pub(crate) async fn look(&mut self, addr: u64, waits: bool) -> Result<Answer, ProgramError> {
+        let regions: Vec<usize> = {
+            let world = self.shared.world();
+            let watched = &world.programs[self.program as usize].watched;
+            (0..watched.len()).filter(|place| watched[*place].from <= addr && addr < watched[*place].to).collect()
+        };
+        let watches: Vec<_> = {
+            let world = self.shared.world();
+            let watched = &world.programs[self.program as usize].watched;
+            regions.iter().map(|place| (watched[*place].nic, watched[*place].watch, watched[*place].seen + 1)).collect()
+        };
+        // What has landed but cannot be seen yet is in memory already: the program sees it when a core would.
+        let on_its_way = self.process.earliest(&[], &watches).is_some();
+        if waits && !on_its_way {
+            self.idle += 1;
+            self.check_patience()?;
+            let until = self.process.now() + self.pause();
+            self.doing(|| "spins on its memory".to_owned());
+            self.park(&[], &[], &watches, until).await;
+        } else if on_its_way {
+            self.idle = 0;
+            self.park(&[], &[], &watches, Time::MAX).await;
+        }
+        let now = self.process.now();
+        for place in regions {
+            let (nic, watch) = {
+                let watched = self.shared.world().programs[self.program as usize].watched[place];
+                (watched.nic, watched.watch)
+            };
+            let seen = self.process.nic(nic, |n| n.watch_count(watch, now));
+            let mut world = self.shared.world();
+            let known = &mut world.programs[self.program as usize].watched[place].seen;
+            if seen > *known {
+                *known = seen;
+                world.progress = world.progress.max(now);
+            }
+        }
+        Ok(Answer::number(0))
+    }
+
+    /// How long a thread that polls for nothing is left alone: longer with every time.
+    pub(crate) fn pause(&self) -> Span {
+        Span::from_us(16 << self.idle.min(6))
+    }
+}

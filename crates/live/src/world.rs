@@ -1,0 +1,340 @@
+//! What all programs of a run share: hosts, processes, sockets, and who waits for what.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fs::File;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use fabriscope_node::Process;
+use fabriscope_units::{Span, Time};
+use fabriscope_verbs::{AhId, AsyncEvent, CqId, Lid, Lkey, PdId, QpNum, SrqId, WatchId};
+
+use crate::arena::{Arena, SLOTS};
+use crate::device::Device;
+use crate::memory::HostMemory;
+use crate::question::Answer;
+use crate::sockets::{self, Sockets};
+
+/// What a thread may wait for beside the queues of its adapters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Key {
+    /// Something happens to a socket.
+    Stream(sockets::Id),
+    /// Somebody listens at last.
+    Listeners,
+    /// An event of a device of the host.
+    Device { node: u32, nic: usize },
+    /// A thread ends.
+    Task(usize),
+    /// A child of the process ends.
+    Children(u32),
+    /// A host is to go on with a thread, or all have ended.
+    Host(u32),
+    /// A word of a process changes.
+    Word { process: u32, address: u64 },
+}
+
+/// What a descriptor is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Descriptor {
+    Stream(sockets::Id),
+    /// Events of completion queues.
+    Channel(u32),
+    /// Events of a device.
+    Device(usize),
+}
+
+impl Descriptor {
+    /// Its kind in `shim/sockets.h`.
+    pub fn kind(self) -> i32 {
+        match self {
+            Descriptor::Stream(_) => 1,
+            Descriptor::Channel(_) | Descriptor::Device(_) => 2,
+        }
+    }
+}
+
+/// Events of completion queues of a process.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Channel {
+    /// Queues that tell of themselves here: adapter, queue, and what the program calls it.
+    pub queues: Vec<(usize, CqId, i64)>,
+}
+
+/// Memory that peers may write to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Watched {
+    pub key: Lkey,
+    pub from: u64,
+    pub to: u64,
+    pub nic: usize,
+    pub watch: WatchId,
+    /// Messages that had landed when the program looked the last time.
+    pub seen: u64,
+}
+
+/// A process of a host.
+pub(crate) struct Program {
+    /// What it is, for people.
+    pub name: String,
+    pub node: u32,
+    /// The host where its launcher started it: what is there listens on the loopback of both.
+    pub home: u32,
+    /// Of the operating system.
+    pub pid: u32,
+    /// In this run.
+    pub number: u32,
+    pub parent: Option<u32>,
+    pub memory: Option<Arc<File>>,
+    pub descriptors: BTreeMap<i32, Descriptor>,
+    pub channels: BTreeMap<u32, Channel>,
+    pub next_channel: u32,
+    pub watched: Vec<Watched>,
+    pub owned: Owned,
+    /// Events of adapters about what it owns, that nobody took yet.
+    pub events: VecDeque<(usize, AsyncEvent)>,
+    /// How it ended, as `wait` says it.
+    pub status: Option<i32>,
+    /// Its parent knows.
+    pub reaped: bool,
+}
+
+/// What a process has of the adapters of its host: adapter and number.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Owned {
+    pub qps: BTreeSet<(usize, QpNum)>,
+    pub cqs: BTreeSet<(usize, CqId)>,
+    pub srqs: BTreeSet<(usize, SrqId)>,
+    pub ahs: BTreeSet<(usize, AhId)>,
+    pub mrs: BTreeSet<(usize, Lkey)>,
+    pub pds: BTreeSet<(usize, PdId)>,
+    /// Groups: adapter, queue pair and address.
+    pub groups: BTreeSet<(usize, QpNum, u32)>,
+}
+
+/// A host of the run.
+pub(crate) struct Host {
+    pub name: String,
+    pub devices: Vec<Device>,
+    pub memories: Vec<HostMemory>,
+}
+
+/// A thread that a host begins with, or goes on with.
+#[derive(Debug, Clone)]
+pub(crate) struct Arrival {
+    pub slot: usize,
+    pub program: u32,
+    /// What it is answered first.
+    pub first: Answer,
+}
+
+/// What a thread is doing, for the report of a run that hangs.
+#[derive(Debug, Clone)]
+pub(crate) struct Task {
+    pub process: u32,
+    pub rank: u32,
+    pub doing: String,
+    pub since: Time,
+    pub ended: bool,
+}
+
+/// All of it.
+pub(crate) struct World {
+    pub hosts: Vec<Host>,
+    /// Adapters of every host.
+    pub nics: u32,
+    pub programs: Vec<Program>,
+    pub sockets: Sockets,
+    /// Threads that a host is to go on with.
+    pub starts: Vec<Vec<Arrival>>,
+    /// Ranks of a job on each host, where launchers are told apart.
+    pub ranks_per_node: Option<u32>,
+    /// Multicast groups that were ever joined.
+    pub groups: BTreeMap<[u8; 16], Lid>,
+    pub tasks: BTreeMap<usize, Task>,
+    waiting: BTreeMap<Key, BTreeSet<u32>>,
+    slots: Vec<bool>,
+    /// What a program spends on each message that it sent, beyond the calls.
+    pub per_message: Span,
+    /// When anything last happened that was not waiting.
+    pub progress: Time,
+    /// What cannot be told to a program: posts that were refused though they seemed certain.
+    pub complaints: Vec<String>,
+    /// Control verbs that were refused, and why.
+    pub refusals: Vec<String>,
+}
+
+/// Shared by all programs of a run, which run one at a time.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub arena: Arc<Arena>,
+    world: Arc<Mutex<World>>,
+    pub deaths: Arc<Deaths>,
+}
+
+/// Processes that have ended, by what the operating system says.
+#[derive(Debug, Default)]
+pub(crate) struct Deaths {
+    /// Process and status, in the order in which they were seen.
+    seen: Mutex<Vec<(u32, i32)>>,
+    count: AtomicUsize,
+    passed_on: AtomicUsize,
+}
+
+impl Deaths {
+    /// The process has ended with this status.
+    pub fn note(&self, pid: u32, status: i32) {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).push((pid, status));
+        self.count.fetch_add(1, Ordering::SeqCst);
+    }
+    fn status(&self, pid: u32) -> Option<i32> {
+        if self.count.load(Ordering::SeqCst) == 0 {
+            return None;
+        }
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.iter().find(|(dead, _)| *dead == pid).map(|(_, status)| *status)
+    }
+}
+
+impl Shared {
+    pub fn new(arena: Arena, world: World) -> Shared {
+        Shared { arena: Arc::new(arena), world: Arc::new(Mutex::new(world)), deaths: Arc::default() }
+    }
+    /// Processes that have not ended, where nobody is at work with the world.
+    pub fn pids(&self) -> Vec<u32> {
+        let Ok(world) = self.world.try_lock() else { return Vec::new() };
+        world.programs.iter().filter(|program| program.status.is_none()).map(|program| program.pid).collect()
+    }
+    /// The world; not to be held over a wait.
+    pub fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    /// How the operating system says that a process has ended.
+    pub fn death_of(&self, program: u32) -> Option<i32> {
+        let pid = self.world().programs[program as usize].pid;
+        self.deaths.status(pid)
+    }
+    /// Whether a process has said that it ends, or has.
+    pub fn is_dead(&self, program: u32) -> bool {
+        let world = self.world();
+        let of = &world.programs[program as usize];
+        of.status.is_some() || self.deaths.count.load(Ordering::Relaxed) > 0 && self.deaths.status(of.pid).is_some()
+    }
+    /// Programs whose processes have ended since this was last asked.
+    pub fn new_deaths(&self) -> Vec<u32> {
+        let count = self.deaths.count.load(Ordering::Relaxed);
+        let from = self.deaths.passed_on.swap(count, Ordering::Relaxed);
+        if from == count {
+            return Vec::new();
+        }
+        let seen = self.deaths.seen.lock().unwrap_or_else(PoisonError::into_inner)[from..count].to_vec();
+        let world = self.world();
+        (0..).zip(&world.programs).filter(|(_, program)| seen.iter().any(|(pid, _)| *pid == program.pid)).map(|(index, _)| index).collect()
+    }
+    /// Has a thread that does not ask look what it does.
+    pub fn look_at(&self, slot: usize) {
+        let (pid, tid) = self.arena.owner(slot);
+        if tid != 0 {
+            crate::process::signal_thread(pid, tid, libc::SIGSTKFLT);
+        }
+    }
+}
+
+impl World {
+    pub fn new(hosts: Vec<Host>, nics: u32, sockets: Sockets) -> World {
+        World {
+            starts: hosts.iter().map(|_| Vec::new()).collect(),
+            ranks_per_node: None,
+            hosts,
+            nics,
+            programs: Vec::new(),
+            sockets,
+            groups: BTreeMap::new(),
+            tasks: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            slots: vec![false; SLOTS],
+            per_message: Span::ZERO,
+            progress: Time::ZERO,
+            complaints: Vec::new(),
+            refusals: Vec::new(),
+        }
+    }
+
+    /// Whether all threads have ended.
+    pub fn is_over(&self) -> bool {
+        self.starts.iter().all(Vec::is_empty) && self.tasks.values().all(|task| task.ended)
+    }
+
+    /// A slot for a new thread.
+    pub fn take_slot(&mut self) -> Option<usize> {
+        let free = self.slots.iter().position(|taken| !taken)?;
+        self.slots[free] = true;
+        Some(free)
+    }
+    pub fn free_slot(&mut self, slot: usize) {
+        self.slots[slot] = false;
+    }
+
+    /// A descriptor less names it.
+    pub fn close(&mut self, process: &Process, descriptor: Descriptor) {
+        let Descriptor::Stream(id) = descriptor else { return };
+        let peer = self.sockets.peer(id);
+        if self.sockets.close(process.now(), id) {
+            for end in peer.into_iter().chain([id]) {
+                let at = self.sockets.readable_at(end).unwrap_or(process.now());
+                self.tell(process, Key::Stream(end), at);
+            }
+        }
+    }
+
+    /// Tells who waits for `key` that something is there from `at` on.
+    pub fn tell(&mut self, process: &Process, key: Key, at: Time) {
+        self.progress = self.progress.max(process.now());
+        for rank in self.waiting.get(&key).into_iter().flatten() {
+            process.tell(*rank, at.max(process.now()));
+        }
+    }
+    /// The same to at most so many of them, those with the lowest numbers.
+    pub fn tell_some(&mut self, process: &Process, key: Key, at: Time, most: usize) {
+        self.progress = self.progress.max(process.now());
+        for rank in self.waiting.get(&key).into_iter().flatten().take(most) {
+            process.tell(*rank, at.max(process.now()));
+        }
+    }
+    pub fn await_all(&mut self, rank: u32, keys: &[Key]) {
+        for key in keys {
+            self.waiting.entry(*key).or_default().insert(rank);
+        }
+    }
+    pub fn await_none(&mut self, rank: u32, keys: &[Key]) {
+        for key in keys {
+            if let Some(ranks) = self.waiting.get_mut(key) {
+                ranks.remove(&rank);
+                if ranks.is_empty() {
+                    self.waiting.remove(key);
+                }
+            }
+        }
+    }
+
+    /// Who has not ended, and what each is doing.
+    pub fn describe(&self) -> String {
+        let lines = self.tasks.values().filter(|task| !task.ended).map(|task| {
+            let program = &self.programs[task.process as usize];
+            let host = &self.hosts[program.node as usize].name;
+            format!("  {host}: {} (process {}) {}, since {}", program.name, program.number, task.doing, task.since)
+        });
+        let ended = self.programs.iter().filter_map(|program| {
+            let host = &self.hosts[program.node as usize].name;
+            let how = match program.status? {
+                status if libc::WIFSIGNALED(status) => format!("was ended by signal {}", libc::WTERMSIG(status)),
+                status => format!("has ended with status {}", libc::WEXITSTATUS(status)),
+            };
+            Some(format!("  {host}: {} (process {}) {how}", program.name, program.number))
+        });
+        lines.chain(ended).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// Without anything that happens, a run of programs that only poll is said to hang after so much virtual time.
+pub(crate) const PATIENCE: Span = Span::from_us(120_000_000);
