@@ -74,10 +74,6 @@ pub enum LiveError {
         /// What the operating system says.
         error: io::Error,
     },
-    /// The cluster cannot be wired.
-    #[error(transparent)]
-    #[diagnostic(transparent)]
-    Topology(#[from] fabriscope_fabric::topology::TopologyError),
     /// All threads wait for each other.
     #[error("nothing is left to happen at {at}, and all threads wait:\n{who}")]
     #[diagnostic(help("on hardware these programs hang, too"))]

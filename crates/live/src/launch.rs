@@ -63,12 +63,19 @@ const TSC_READ: Span = Span::from_ns(1);
 /// Looks at the turn before a side sleeps: some 10 us.
 const SPIN: u64 = 2_000;
 
-/// Runs `commands` on hosts of `parts` with these names, which are all that programs may be on.
+/// The nodes that so many hosts are: as for benchmarks between nodes, those that the cluster names.
+#[must_use]
+pub fn seats(cluster: &Cluster, hosts: usize, seed: u64) -> Vec<u32> {
+    let hosts = u32::try_from(hosts).unwrap_or(u32::MAX).min(cluster.nodes());
+    cluster.some(hosts, cluster.parts.placement, seed)
+}
+
+/// Runs `commands` on hosts of `cluster` with these names, which are all that programs may be on.
 ///
 /// # Errors
 /// A program that is not there or cannot be reached, more hosts or processes than the cluster has, a run that stalls.
 pub fn run(
-    parts: ResolvedCluster,
+    cluster: &Cluster,
     (names, commands): (&[String], &[HostCommand]),
     settings: &Settings,
     options: &RunOptions,
@@ -76,17 +83,15 @@ pub fn run(
     if STAND_IN.is_empty() {
         return Err(LiveError::NoStandIn);
     }
-    if parts.uniform().is_none() {
-        return Err(LiveError::Unlike { cluster: parts.name.clone() });
+    if cluster.parts.uniform().is_none() {
+        return Err(LiveError::Unlike { cluster: cluster.parts.name.clone() });
     }
     let programs = commands.iter().map(|command| elf::find(command.words.first().map_or(OsStr::new(""), OsString::as_os_str)));
     let programs: Vec<PathBuf> = programs.collect::<Result<_, _>>()?;
-    let cluster = Cluster::new(parts)?;
     if names.len() > cluster.nodes() as usize {
         return Err(LiveError::TooFewHosts { asked: names.len(), nodes: cluster.nodes() });
     }
-    // As for benchmarks between nodes: where nothing is said, those that the cluster names.
-    let seats = cluster.some(names.len() as u32, cluster.parts.placement, settings.seed);
+    let seats = seats(cluster, names.len(), settings.seed);
     let folder = folder()?;
     let at = |name: &str| folder.path().join(name);
     let stand_in = at("libfabriscope_live.so");
@@ -94,8 +99,8 @@ pub fn run(
     let header = header(&cluster.parts);
     let arena = at("arena");
     let arena_of_run = Arena::create(&arena, header).map_err(|error| LiveError::Folder { path: arena.clone(), error })?;
-    let hosts = hosts(&cluster, (names, &seats), folder.path(), header.tsc)?;
-    let shared = Shared::new(arena_of_run, world(&cluster, hosts, settings));
+    let hosts = hosts(cluster, (names, &seats), folder.path(), header.tsc)?;
+    let shared = Shared::new(arena_of_run, world(cluster, hosts, settings));
     let started: Started = Arc::default();
     let mut starts: Vec<Vec<(u32, Command)>> = names.iter().map(|_| Vec::new()).collect();
     for (index, (command, program)) in (0..).zip(commands.iter().zip(programs)) {
@@ -115,13 +120,16 @@ pub fn run(
         let (shared, started, traced) = (shared.clone(), Arc::clone(&started), settings.traced);
         Box::new(move |process| {
             process.trace(traced);
+            if traced {
+                process.keep_activities();
+            }
             Box::pin(host(process, shared, (node, starts), started))
         })
     };
     let mains: Vec<Main> = (0..).zip(starts).map(of_host).collect();
     *CURRENT.lock().unwrap_or_else(PoisonError::into_inner) = Some((folder.path().to_owned(), Arc::clone(&started), shared.clone()));
     let options = RunOptions { peers: Peers::Passing, ..options.clone() };
-    let result = PacketEngine.run(&cluster, Job::tied(seats, mains, Ties::Any), &options, settings.seed);
+    let result = PacketEngine.run(cluster, Job::tied(seats, mains, Ties::Any), &options, settings.seed);
     CURRENT.lock().unwrap_or_else(PoisonError::into_inner).take();
     let children = std::mem::take(&mut *started.lock().unwrap_or_else(PoisonError::into_inner));
     for pid in children {

@@ -26,7 +26,7 @@ mod verbs;
 mod world;
 
 pub use error::LiveError;
-pub use launch::{Ended, HostCommand, abandon, run};
+pub use launch::{Ended, HostCommand, abandon, run, seats};
 pub use sockets::Management;
 
 /// The stand-in, for this machine; empty where there is none.

@@ -2,14 +2,19 @@
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::path::PathBuf;
 
-use fabriscope_catalog::ResolvedCluster;
-use fabriscope_engine::RunOptions;
+use fabriscope_engine::{Cluster, RunOptions};
+use fabriscope_lab::tap::Taps;
+use fabriscope_lab::timeline::{STEP, TimelineRequest};
 use fabriscope_live::{HostCommand, Settings};
+use fabriscope_units::Span;
 
+use crate::arguments::quantity;
 use crate::context::Context;
 use crate::error::{Failure, Verdict};
 use crate::output::Output;
+use crate::tap::Pcap;
 
 /// Runs programs that use RDMA verbs, as they are, on virtual hosts of a cluster and in virtual time.
 ///
@@ -28,6 +33,14 @@ pub struct Args {
     /// A host and the program that it runs; several times, after all other options
     #[arg(long, value_name = "NAME: PROGRAM", num_args = 1.., allow_hyphen_values = true, required_unless_present = "program")]
     host: Vec<OsString>,
+    #[command(flatten)]
+    pcap: Pcap,
+    /// Write what happens over time to this file, while the run goes: .pftrace, for Perfetto
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// The time from one sample of links and adapters to the next in it [default: 1us]
+    #[arg(long, value_name = "TIME", requires = "trace", value_parser = quantity::<Span>)]
+    trace_step: Option<Span>,
     /// Do not say which settings are in force
     #[arg(long, short)]
     quiet: bool,
@@ -42,15 +55,18 @@ pub struct Args {
 const EXAMPLES: &str = "\
 Examples:
   fabriscope exec --on ri2 -- ibv_devinfo                                     what a node of ri2 has
-  fabriscope exec --on ri2 --host a: ib_send_lat -a --host b: ib_send_lat -a a  perftest between two nodes";
+  fabriscope exec --on ri2 --host a: ib_send_lat -a --host b: ib_send_lat -a a  perftest between two nodes
+  fabriscope exec --on ri2 --trace t.pftrace --pcap t.pcap --host a: ./mine --host b: ./mine a
+                                                                              what happens over time, and the packets";
 
 /// Runs the command.
 ///
 /// The settings in force stand on standard error before anything that a program prints.
 pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
-    let parts = context.cluster(&args.on)?;
+    let cluster = Cluster::new(context.cluster(&args.on)?).map_err(Failure::of)?;
     let commands = commands(args)?;
-    let settings = Settings { seed: context.seed(), ranks_per_node: args.ranks_per_node, ..Settings::default() };
+    let traced = args.trace.is_some();
+    let settings = Settings { seed: context.seed(), ranks_per_node: args.ranks_per_node, traced, ..Settings::default() };
     let mut names: Vec<String> = Vec::new();
     for command in &commands {
         if !names.contains(&command.host) {
@@ -58,17 +74,31 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         }
     }
     if args.ranks_per_node.is_some() {
-        names = (0..parts.nodes()).map(|node| format!("node{node}")).collect();
+        names = (0..cluster.nodes()).map(|node| format!("node{node}")).collect();
     }
     if !args.quiet {
-        tell(&in_force(&parts, &names, &settings));
+        tell(&in_force(&cluster, &names, &settings));
     }
+    let taps = args.pcap.request().taps(&cluster).map_err(Failure::of)?;
+    let drawing = TimelineRequest { trace: args.trace.clone(), inspector: None, step: args.trace_step.unwrap_or(STEP) };
+    let mut recorders = drawing.recorders(&cluster).map_err(Failure::of)?;
+    let options = RunOptions {
+        taps: taps.as_ref().map(Taps::list).unwrap_or_default(),
+        timeline: recorders.as_ref().map(|recorders| recorders.timeline.clone()),
+        ..RunOptions::default()
+    };
     // The only way to end a run from outside; where another handler stands already, that one knows.
     drop(ctrlc::set_handler(|| {
         fabriscope_live::abandon();
         interrupted();
     }));
-    let ended = fabriscope_live::run(parts, (&names, &commands), &settings, &RunOptions::default()).map_err(Failure::of)?;
+    let ended = fabriscope_live::run(&cluster, (&names, &commands), &settings, &options).map_err(Failure::of)?;
+    if let Some(recorders) = &mut recorders {
+        recorders.finish().map_err(Failure::of)?;
+    }
+    if let Some(taps) = &taps {
+        crate::tap::write(taps, &ended.run.sightings)?;
+    }
     let refusals = ended.refusals.iter().filter(|_| args.verbose);
     for complaint in ended.complaints.iter().chain(refusals) {
         tell(&format!("fabriscope: {complaint}\n"));
@@ -83,20 +113,23 @@ fn interrupted() {
     std::process::exit(130);
 }
 
+/// Hosts whose nodes are told.
+const NAMED: usize = 4;
+
 /// Where standard error is closed there is nobody to tell.
 fn tell(text: &str) {
     drop(std::io::stderr().lock().write_all(text.as_bytes()));
 }
 
 /// What decides the numbers that programs will print.
-fn in_force(parts: &ResolvedCluster, names: &[String], settings: &Settings) -> String {
+fn in_force(cluster: &Cluster, names: &[String], settings: &Settings) -> String {
+    let parts = &cluster.parts;
     let group = parts.groups.first();
     let adapters = group.map_or_else(String::new, |group| format!("{} x {}, {}", group.node.nics, group.node.nic.title, group.link.title));
-    let hosts = match names {
-        [] => "no hosts".to_owned(),
-        [one] => format!("host {one}"),
-        [first, .., last] => format!("{} hosts, {first} to {last}", names.len()),
-    };
+    let seats = fabriscope_live::seats(cluster, names.len(), settings.seed);
+    let hosts: Vec<String> = names.iter().zip(seats).take(NAMED).map(|(name, node)| format!("{name} is node {node}")).collect();
+    let more = if names.len() > NAMED { format!(", … {} hosts", names.len()) } else { String::new() };
+    let hosts = hosts.join(", ") + &more;
     let ranks = settings.ranks_per_node.map_or_else(String::new, |ranks| format!(", {ranks} ranks of a job on each"));
     let (latency, rate) = (settings.management.latency, settings.management.rate);
     format!(

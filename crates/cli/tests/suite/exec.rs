@@ -193,6 +193,23 @@ fn a_killed_process_is_seen_by_its_peer() {
     assert!(!arena.parent().unwrap().exists(), "{}", arena.display());
 }
 
+/// Packets and moments of a run go to files, as those of `bench` do; watching changes nothing that a program prints.
+#[test]
+fn a_run_is_captured_and_drawn() {
+    is_installed("ibv_rc_pingpong");
+    let folder = tempfile::tempdir().unwrap();
+    let [packets, moments] = ["run.pcap", "run.pftrace"].map(|name| folder.path().join(name));
+    let watched = ["--pcap", packets.to_str().unwrap(), "--trace", moments.to_str().unwrap()];
+    let programs = ["--host", "a:", "ibv_rc_pingpong", "-n", "10", "--host", "b:", "ibv_rc_pingpong", "-n", "10", "a"];
+    let printed = stdout(&exec(&[&["--on", "ri2"], &watched[..], &programs].concat()));
+    assert_eq!(printed, stdout(&exec(&[&["--on", "ri2"], &programs[..]].concat())));
+    let captured = std::fs::read(&packets).unwrap();
+    let frames = fabriscope_capture::records(&captured).unwrap().len();
+    // Ten messages of 4 KiB each way in packets of 1 KiB, and their acknowledgements.
+    assert!(frames >= 2 * 10 * 4, "{frames}");
+    assert!(std::fs::metadata(&moments).unwrap().len() > 10_000);
+}
+
 #[test]
 fn the_status_of_a_program_is_that_of_the_command() {
     for (script, status) in [("exit 0", 0), ("exit 7", 7), ("kill -SEGV $$", 139)] {
