@@ -233,3 +233,53 @@ fn structures_are_those_of_libibverbs() {
     let checked = compiler.output().unwrap_or_else(|error| panic!("cc: {error}; {INSTALL}"));
     assert!(checked.status.success(), "{}; {INSTALL}", text(&checked.stderr));
 }
+
+/// Two ranks of Open MPI over UCX, on a host each: the program's own messages, and the sum of an MPI_Allreduce; the same in two runs.
+#[test]
+#[ignore = "long: needs Open MPI and UCX (apt-get install openmpi-bin libopenmpi-dev ucx-utils)"]
+fn open_mpi_runs_over_ucx() {
+    const PROGRAM: &str = r#"
+#include <mpi.h>
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+	int rank, ranks, sum, length;
+	char host[MPI_MAX_PROCESSOR_NAME], byte = 0;
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+	MPI_Get_processor_name(host, &length);
+	MPI_Barrier(MPI_COMM_WORLD);
+	double begun = MPI_Wtime();
+	for (int i = 0; i < 100; i++)
+		if (rank == 0) {
+			MPI_Send(&byte, 1, MPI_CHAR, 1, 0, MPI_COMM_WORLD);
+			MPI_Recv(&byte, 1, MPI_CHAR, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		} else if (rank == 1) {
+			MPI_Recv(&byte, 1, MPI_CHAR, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+			MPI_Send(&byte, 1, MPI_CHAR, 0, 0, MPI_COMM_WORLD);
+		}
+	double took = (MPI_Wtime() - begun) / 200;
+	int own = rank + 1;
+	MPI_Allreduce(&own, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+	if (rank == 0)
+		printf("%s: sum %d of %d ranks, a byte takes %.3f us\n", host, sum, ranks, took * 1e6);
+	MPI_Finalize();
+	return 0;
+}
+"#;
+    is_installed("mpicc.openmpi");
+    let folder = tempfile::tempdir().unwrap();
+    let (source, program) = (folder.path().join("ring.c"), folder.path().join("ring"));
+    std::fs::write(&source, PROGRAM).unwrap();
+    assert!(Command::new("mpicc.openmpi").arg("-o").arg(&program).arg(&source).status().unwrap().success());
+    let run = |ranks: &str, cluster: &str| {
+        let mpirun = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--mca", "pml", "ucx", "--mca", "btl", "^openib,ofi"];
+        let words = ["--on", cluster, "--ranks-per-node", "1", "--", "env", "UCX_TLS=rc_verbs,ud_verbs:aux,self"];
+        stdout(&exec(&[&words[..], &mpirun, &["-np", ranks, program.to_str().unwrap()]].concat()))
+    };
+    let two = run("2", "ri2:2");
+    assert!(two.starts_with("node0: sum 3 of 2 ranks, a byte takes "), "{two}");
+    assert_eq!(two, run("2", "ri2:2"));
+    assert!(run("4", "ri2:4").starts_with("node0: sum 10 of 4 ranks"));
+}
