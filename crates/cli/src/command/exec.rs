@@ -54,10 +54,10 @@ pub struct Args {
 
 const EXAMPLES: &str = "\
 Examples:
-  fabriscope exec --on ri2 -- ibv_devinfo                                     what a node of ri2 has
-  fabriscope exec --on ri2 --host a: ib_send_lat --host b: ib_send_lat a      perftest between two nodes
-  fabriscope exec --on ri2 --trace t.pftrace --pcap t.pcap --host a: ibv_rc_pingpong --host b: ibv_rc_pingpong a
-                                                                              what happens over time, and the packets";
+  fabriscope exec --on ri2 -- ibv_devinfo                                       a node of ri2
+  fabriscope exec --on ri2 --host a: ib_send_lat --host b: ib_send_lat a        two nodes
+  fabriscope exec --on ri2 --pcap t.pcap --host a: ib_read_lat --host b: ib_read_lat a
+                                                                                the packets";
 
 /// Runs the command.
 ///
