@@ -25,12 +25,7 @@ struct live_arena *live_arena;
 /* The system call itself, past whatever this library puts before it; -1 and errno as libc does. */
 long live_syscall(long number, ...)
 {
-	long a[6];
-	va_list list;
-	va_start(list, number);
-	for (int i = 0; i < 6; i++)
-		a[i] = va_arg(list, long);
-	va_end(list);
+	SIX_ARGUMENTS(number);
 #if defined(__x86_64__)
 	long result;
 	register long r10 __asm__("r10") = a[3];

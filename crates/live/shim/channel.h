@@ -31,8 +31,8 @@ enum live_op {
 	OP_WAIT_WORD,
 	OP_WAKE_WORD,
 	OP_WAIT_CHILD,
-	OP_LOOK,
 	OP_REAL_PID,
+	OP_LOOK,
 	OP_SOCKET = 32,
 	OP_BIND,
 	OP_LISTEN,
@@ -45,8 +45,7 @@ enum live_op {
 	OP_DUP,
 	OP_POLL,
 	OP_NAME,
-	OP_PAIR,
-	OP_PIPE_ERROR,
+	OP_SOCKET_ERROR = 45,
 	OP_RESOLVE,
 	OP_DEVICES = 64,
 	OP_PORT,
@@ -106,12 +105,11 @@ struct live_arena {
 	uint64_t tsc_khz;
 	uint64_t clock_read;     /* ps of a call */
 	uint64_t tsc_read;       /* ps of an instruction */
-	uint64_t call;           /* ps that a program spends around a post */
 	uint64_t post_send;      /* ps that posting costs, as far as clocks need it before the fabric says it */
 	uint64_t post_recv;
 	uint64_t spin;           /* looks at the turn before a side sleeps */
 	uint64_t fabric;         /* process number of the fabric */
-	uint64_t spare[5];
+	uint64_t spare[6];
 	struct live_slot slot[];
 };
 

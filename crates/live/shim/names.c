@@ -1,6 +1,7 @@
 /* Names of virtual hosts, and the files that tell programs about the machine. */
 #define _GNU_SOURCE
 #include "channel.h"
+#include "parts.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -51,9 +52,7 @@ int uname(struct utsname *of)
 
 int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **result)
 {
-	static int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
-	if (!real)
-		real = (int (*)(const char *, const char *, const struct addrinfo *, struct addrinfo **))dlsym(RTLD_NEXT, "getaddrinfo");
+	REAL(getaddrinfo);
 	uint32_t host = node ? ask_name(node) : 0;
 	struct addrinfo how = hints ? *hints : (struct addrinfo){ 0 };
 	how.ai_flags &= ~AI_ADDRCONFIG;
@@ -104,10 +103,8 @@ static const char *redirected(const char *path, char *room, size_t size)
 
 FILE *fopen(const char *path, const char *mode)
 {
-	static FILE *(*real)(const char *, const char *);
+	REAL(fopen);
 	ROOM;
-	if (!real)
-		real = (FILE * (*)(const char *, const char *)) dlsym(RTLD_NEXT, "fopen");
 	return real(OF_HOST(path), mode);
 }
 FILE *fopen64(const char *path, const char *mode) { return fopen(path, mode); }
@@ -144,24 +141,16 @@ int access(const char *path, int how)
 	return (int)live_syscall(SYS_faccessat, AT_FDCWD, OF_HOST(path), how, 0, 0, 0);
 }
 
-int stat(const char *restrict path, struct stat *restrict of)
-{
-	ROOM;
-	return (int)live_syscall(SYS_newfstatat, AT_FDCWD, OF_HOST(path), of, 0, 0, 0);
-}
-int stat64(const char *restrict path, struct stat64 *restrict of) __attribute__((alias("stat")));
-int lstat(const char *restrict path, struct stat *restrict of)
-{
-	ROOM;
-	return (int)live_syscall(SYS_newfstatat, AT_FDCWD, OF_HOST(path), of, AT_SYMLINK_NOFOLLOW, 0, 0);
-}
-int lstat64(const char *restrict path, struct stat64 *restrict of) __attribute__((alias("lstat")));
 int fstatat(int folder, const char *restrict path, struct stat *restrict of, int flags)
 {
 	ROOM;
 	return (int)live_syscall(SYS_newfstatat, folder, OF_HOST(path), of, flags, 0, 0);
 }
 int fstatat64(int folder, const char *restrict path, struct stat64 *restrict of, int flags) __attribute__((alias("fstatat")));
+int stat(const char *restrict path, struct stat *restrict of) { return fstatat(AT_FDCWD, path, of, 0); }
+int stat64(const char *restrict path, struct stat64 *restrict of) __attribute__((alias("stat")));
+int lstat(const char *restrict path, struct stat *restrict of) { return fstatat(AT_FDCWD, path, of, AT_SYMLINK_NOFOLLOW); }
+int lstat64(const char *restrict path, struct stat64 *restrict of) __attribute__((alias("lstat")));
 
 ssize_t readlink(const char *restrict path, char *restrict text, size_t size)
 {
@@ -171,10 +160,8 @@ ssize_t readlink(const char *restrict path, char *restrict text, size_t size)
 
 DIR *opendir(const char *path)
 {
-	static DIR *(*real)(const char *);
+	REAL(opendir);
 	ROOM;
-	if (!real)
-		real = (DIR * (*)(const char *)) dlsym(RTLD_NEXT, "opendir");
 	return real(OF_HOST(path));
 }
 

@@ -23,9 +23,18 @@ void live_after_answer(void);
 void live_guard(uintptr_t from, size_t length);
 void live_unguard(uintptr_t from, size_t length);
 
-/* sockets.c */
-bool live_is_socket(int fd);
-void live_forget_fd(int fd);
-int live_wait_fds(void);
+/* The call of libc behind ours, in `real`. */
+#define REAL(name)                                                           \
+	static __typeof__(&name) real;                                       \
+	if (!real)                                                           \
+		real = (__typeof__(&name))dlsym(RTLD_NEXT, #name)
+/* What a call of any system call gets, in `a`. */
+#define SIX_ARGUMENTS(last)                                                  \
+	long a[6];                                                           \
+	va_list list;                                                        \
+	va_start(list, last);                                                \
+	for (int i = 0; i < 6; i++)                                          \
+		a[i] = va_arg(list, long);                                   \
+	va_end(list)
 
 #endif

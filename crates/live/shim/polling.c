@@ -4,7 +4,6 @@
 #include "sockets.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -58,7 +57,7 @@ static int ask(struct pollfd *fds, nfds_t count, int64_t ns)
 
 void live_await_kernel(int fd, short events)
 {
-	if (!live_mine || live_syscall(SYS_fcntl, fd, F_GETFL, 0, 0, 0, 0) & O_NONBLOCK)
+	if (!live_mine || !live_blocks(fd))
 		return;
 	int64_t ns = FIRST_LOOK_NS;
 	for (;;) {

@@ -27,9 +27,25 @@ uint8_t live_kinds[MOST_FDS];
 
 static bool is_stream(int fd) { return live_mine && live_kind_of(fd) == FD_STREAM; }
 
-static bool blocks(int fd, int flags)
+/* Whether the kernel serves a call on a descriptor, which does not wait there any more. */
+static bool is_kernels(int fd, short events)
 {
-	return !(flags & MSG_DONTWAIT) && !(live_syscall(SYS_fcntl, fd, F_GETFL, 0, 0, 0, 0) & O_NONBLOCK);
+	if (is_stream(fd))
+		return false;
+	live_await_kernel(fd, events);
+	return true;
+}
+
+bool live_blocks(int fd) { return !(live_syscall(SYS_fcntl, fd, F_GETFL, 0, 0, 0, 0) & O_NONBLOCK); }
+static bool blocks(int fd, int flags) { return !(flags & MSG_DONTWAIT) && live_blocks(fd); }
+
+/* The version of IP of a socket. */
+static int domain_of(int fd)
+{
+	int domain = AF_INET;
+	socklen_t size = sizeof domain;
+	live_syscall(SYS_getsockopt, fd, SOL_SOCKET, SO_DOMAIN, &domain, &size, 0);
+	return domain;
 }
 
 /* Address and port in the byte order of the host; false for what is not of IP. */
@@ -118,13 +134,9 @@ int connect(int fd, const struct sockaddr *address, socklen_t length)
 
 int accept4(int fd, struct sockaddr *address, socklen_t *length, int flags)
 {
-	if (!is_stream(fd)) {
-		live_await_kernel(fd, POLLIN);
+	if (is_kernels(fd, POLLIN))
 		return (int)live_syscall(SYS_accept4, fd, address, length, flags, 0, 0);
-	}
-	int domain = AF_INET;
-	socklen_t size = sizeof domain;
-	live_syscall(SYS_getsockopt, fd, SOL_SOCKET, SO_DOMAIN, &domain, &size, 0);
+	int domain = domain_of(fd);
 	int made = (int)live_syscall(SYS_socket, domain, SOCK_STREAM | flags, 0, 0, 0, 0);
 	if (made < 0)
 		return made;
@@ -178,30 +190,16 @@ static ssize_t get(int fd, void *bytes, size_t size, int flags)
 	return (ssize_t)done;
 }
 
-ssize_t send(int fd, const void *bytes, size_t size, int flags)
-{
-	if (!is_stream(fd))
-		live_await_kernel(fd, POLLOUT);
-	return is_stream(fd) ? put(fd, bytes, size, flags) : live_syscall(SYS_sendto, fd, bytes, size, flags, 0, 0);
-}
 ssize_t sendto(int fd, const void *bytes, size_t size, int flags, const struct sockaddr *to, socklen_t length)
 {
-	if (!is_stream(fd))
-		live_await_kernel(fd, POLLOUT);
-	return is_stream(fd) ? put(fd, bytes, size, flags) : live_syscall(SYS_sendto, fd, bytes, size, flags, to, length);
+	return is_kernels(fd, POLLOUT) ? live_syscall(SYS_sendto, fd, bytes, size, flags, to, length) : put(fd, bytes, size, flags);
 }
-ssize_t recv(int fd, void *bytes, size_t size, int flags)
-{
-	if (!is_stream(fd))
-		live_await_kernel(fd, POLLIN);
-	return is_stream(fd) ? get(fd, bytes, size, flags) : live_syscall(SYS_recvfrom, fd, bytes, size, flags, 0, 0);
-}
+ssize_t send(int fd, const void *bytes, size_t size, int flags) { return sendto(fd, bytes, size, flags, NULL, 0); }
 ssize_t recvfrom(int fd, void *bytes, size_t size, int flags, struct sockaddr *from, socklen_t *length)
 {
-	if (!is_stream(fd))
-		live_await_kernel(fd, POLLIN);
-	return is_stream(fd) ? get(fd, bytes, size, flags) : live_syscall(SYS_recvfrom, fd, bytes, size, flags, from, length);
+	return is_kernels(fd, POLLIN) ? live_syscall(SYS_recvfrom, fd, bytes, size, flags, from, length) : get(fd, bytes, size, flags);
 }
+ssize_t recv(int fd, void *bytes, size_t size, int flags) { return recvfrom(fd, bytes, size, flags, NULL, NULL); }
 ssize_t __recv_chk(int fd, void *bytes, size_t size, size_t room, int flags)
 {
 	(void)room;
@@ -209,9 +207,7 @@ ssize_t __recv_chk(int fd, void *bytes, size_t size, size_t room, int flags)
 }
 ssize_t read(int fd, void *bytes, size_t size)
 {
-	if (!is_stream(fd))
-		live_await_kernel(fd, POLLIN);
-	return is_stream(fd) ? get(fd, bytes, size, 0) : live_syscall(SYS_read, fd, bytes, size, 0, 0, 0);
+	return is_kernels(fd, POLLIN) ? live_syscall(SYS_read, fd, bytes, size, 0, 0, 0) : get(fd, bytes, size, 0);
 }
 ssize_t __read_chk(int fd, void *bytes, size_t size, size_t room)
 {
@@ -220,17 +216,13 @@ ssize_t __read_chk(int fd, void *bytes, size_t size, size_t room)
 }
 ssize_t write(int fd, const void *bytes, size_t size)
 {
-	if (!is_stream(fd))
-		live_await_kernel(fd, POLLOUT);
-	return is_stream(fd) ? put(fd, bytes, size, 0) : live_syscall(SYS_write, fd, bytes, size, 0, 0, 0);
+	return is_kernels(fd, POLLOUT) ? live_syscall(SYS_write, fd, bytes, size, 0, 0, 0) : put(fd, bytes, size, 0);
 }
 
 ssize_t writev(int fd, const struct iovec *list, int count)
 {
-	if (!is_stream(fd)) {
-		live_await_kernel(fd, POLLOUT);
+	if (is_kernels(fd, POLLOUT))
 		return live_syscall(SYS_writev, fd, list, count, 0, 0, 0);
-	}
 	ssize_t done = 0;
 	for (int i = 0; i < count; i++) {
 		ssize_t part = put(fd, list[i].iov_base, list[i].iov_len, 0);
@@ -245,10 +237,8 @@ ssize_t writev(int fd, const struct iovec *list, int count)
 
 ssize_t readv(int fd, const struct iovec *list, int count)
 {
-	if (!is_stream(fd)) {
-		live_await_kernel(fd, POLLIN);
+	if (is_kernels(fd, POLLIN))
 		return live_syscall(SYS_readv, fd, list, count, 0, 0, 0);
-	}
 	ssize_t done = 0;
 	for (int i = 0; i < count; i++) {
 		if (!list[i].iov_len)
@@ -269,10 +259,8 @@ ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 }
 ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
-	if (!is_stream(fd)) {
-		live_await_kernel(fd, POLLIN);
+	if (is_kernels(fd, POLLIN))
 		return live_syscall(SYS_recvmsg, fd, message, flags, 0, 0, 0);
-	}
 	message->msg_controllen = 0;
 	message->msg_flags = 0;
 	return readv(fd, message->msg_iov, (int)message->msg_iovlen);
@@ -336,13 +324,10 @@ int fcntl64(int fd, int command, ...) __attribute__((alias("fcntl")));
 
 static int name(int fd, int which, struct sockaddr *address, socklen_t *length)
 {
-	int domain = AF_INET;
-	socklen_t size = sizeof domain;
-	live_syscall(SYS_getsockopt, fd, SOL_SOCKET, SO_DOMAIN, &domain, &size, 0);
 	int64_t error = LIVE_ASK(OP_NAME, fd, which);
 	if (error < 0)
 		return (int)live_result(error);
-	put_together(domain, (uint32_t)live_mine->args[0], (uint16_t)live_mine->args[1], address, length);
+	put_together(domain_of(fd), (uint32_t)live_mine->args[0], (uint16_t)live_mine->args[1], address, length);
 	return 0;
 }
 int getsockname(int fd, struct sockaddr *address, socklen_t *length)
@@ -357,7 +342,7 @@ int getpeername(int fd, struct sockaddr *address, socklen_t *length)
 int getsockopt(int fd, int level, int option, void *value, socklen_t *length)
 {
 	if (is_stream(fd) && level == SOL_SOCKET && option == SO_ERROR && *length >= sizeof(int)) {
-		*(int *)value = (int)LIVE_ASK(OP_PIPE_ERROR, fd);
+		*(int *)value = (int)LIVE_ASK(OP_SOCKET_ERROR, fd);
 		*length = sizeof(int);
 		return 0;
 	}

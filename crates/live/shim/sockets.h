@@ -24,6 +24,8 @@ static inline void live_set_kind(int fd, enum live_kind kind)
 		live_kinds[fd] = (uint8_t)kind;
 }
 
+/* Whether calls on a descriptor wait. */
+bool live_blocks(int fd);
 /* Waits in virtual time until a descriptor of the kernel is ready, so that the call after it does not block; nothing where it does not block. */
 void live_await_kernel(int fd, short events);
 /* `poll` over descriptors of both kinds; `ns` < 0 waits for ever. */

@@ -79,9 +79,7 @@ int setpgid(pid_t number, pid_t group) { return (int)live_syscall(SYS_setpgid, r
 
 pid_t fork(void)
 {
-	static pid_t (*real)(void);
-	if (!real)
-		real = (pid_t(*)(void))dlsym(RTLD_NEXT, "fork");
+	REAL(fork);
 	if (!live_mine)
 		return real();
 	int64_t slot = LIVE_ASK(OP_NEW_PROCESS);
@@ -314,9 +312,7 @@ int system(const char *command)
 /* What it starts is on its own. */
 FILE *popen(const char *command, const char *mode)
 {
-	static FILE *(*real)(const char *, const char *);
-	if (!real)
-		real = (FILE * (*)(const char *, const char *)) dlsym(RTLD_NEXT, "popen");
+	REAL(popen);
 	bool watched = live_mine != NULL;
 	live_unwatch_clock();
 	FILE *file = real(command, mode);

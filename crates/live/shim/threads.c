@@ -21,10 +21,14 @@
 #define LOOK_AGAIN_NS 1000000ll
 #define MOST_THREADS 512
 
-#define REAL(name)                                                           \
-	static __typeof__(&name) real;                                       \
-	if (!real)                                                           \
-		real = (__typeof__(&name))dlsym(RTLD_NEXT, #name)
+/* Tries until a lock is free; gives the error number of `try`. */
+#define ACQUIRE(try, lock)                                                   \
+	({                                                                   \
+		int error;                                                   \
+		while ((error = try(lock)) == EBUSY)                         \
+			wait_word(lock, LOOK_AGAIN_NS);                      \
+		error;                                                       \
+	})
 
 struct beginning {
 	void *(*main)(void *);
@@ -130,12 +134,7 @@ static int64_t until(const struct timespec *at)
 int pthread_mutex_lock(pthread_mutex_t *mutex)
 {
 	REAL(pthread_mutex_lock);
-	if (!live_mine)
-		return real(mutex);
-	int error;
-	while ((error = pthread_mutex_trylock(mutex)) == EBUSY)
-		wait_word(mutex, LOOK_AGAIN_NS);
-	return error;
+	return live_mine ? ACQUIRE(pthread_mutex_trylock, mutex) : real(mutex);
 }
 int pthread_mutex_timedlock(pthread_mutex_t *restrict mutex, const struct timespec *restrict at)
 {
@@ -237,22 +236,12 @@ int sem_post(sem_t *semaphore)
 int pthread_rwlock_rdlock(pthread_rwlock_t *lock)
 {
 	REAL(pthread_rwlock_rdlock);
-	if (!live_mine)
-		return real(lock);
-	int error;
-	while ((error = pthread_rwlock_tryrdlock(lock)) == EBUSY)
-		wait_word(lock, LOOK_AGAIN_NS);
-	return error;
+	return live_mine ? ACQUIRE(pthread_rwlock_tryrdlock, lock) : real(lock);
 }
 int pthread_rwlock_wrlock(pthread_rwlock_t *lock)
 {
 	REAL(pthread_rwlock_wrlock);
-	if (!live_mine)
-		return real(lock);
-	int error;
-	while ((error = pthread_rwlock_trywrlock(lock)) == EBUSY)
-		wait_word(lock, LOOK_AGAIN_NS);
-	return error;
+	return live_mine ? ACQUIRE(pthread_rwlock_trywrlock, lock) : real(lock);
 }
 int pthread_rwlock_unlock(pthread_rwlock_t *lock)
 {
@@ -363,12 +352,7 @@ static long futex(int *word, int op, int value, const struct timespec *how, long
 
 long syscall(long number, ...)
 {
-	long a[6];
-	va_list list;
-	va_start(list, number);
-	for (int i = 0; i < 6; i++)
-		a[i] = va_arg(list, long);
-	va_end(list);
+	SIX_ARGUMENTS(number);
 	if (live_mine && number == SYS_futex)
 		return futex((int *)a[0], (int)a[1], (int)a[2], (const struct timespec *)a[3], a[4], a[5]);
 	if (live_mine && number == SYS_sched_yield)

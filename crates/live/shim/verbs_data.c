@@ -50,7 +50,6 @@ static void put_pieces(uint64_t *to, const struct abi_sge *list, int count)
 /* The head of a post: its kind, its size, and the work before it. */
 static void put_head(uint64_t *to, enum live_post kind, size_t words, bool more)
 {
-	live_spend(live_arena->call);
 	to[0] = kind | (more ? MORE_POSTS : 0) | words << 16;
 	to[1] = live_spent;
 	live_shadow += live_spent;
@@ -137,7 +136,6 @@ static int post_receives(enum live_post kind, uint32_t nic, uint32_t number, uin
 		bool certain = ready && *posted < cap && wr->num_sge <= (int)max_sge;
 		size_t words = RECV_WORDS + 2 * (size_t)wr->num_sge;
 		uint64_t *to = live_post(words * sizeof *to);
-		live_spent -= live_spent < live_arena->call ? live_spent : 0;
 		put_head(to, kind, words, false);
 		to[2] = nic | (uint64_t)number << 32;
 		to[3] = wr->wr_id;

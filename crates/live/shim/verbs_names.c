@@ -88,34 +88,15 @@ static const struct {
 	{ 20, 160, 400000 }, { 21, 240, 600000 }, { 22, 320, 800000 }, { 23, 480, 1200000 },
 };
 
-int ibv_rate_to_mult(int rate)
-{
-	for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
-		if (rates[i].code == rate)
-			return rates[i].multiple;
-	return -1;
-}
+#define LOOK_UP(known, value, wanted, otherwise)                             \
+	do {                                                                 \
+		for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)    \
+			if (rates[i].known == (value))                       \
+				return rates[i].wanted;                      \
+		return otherwise;                                            \
+	} while (0)
 
-int ibv_rate_to_mbps(int rate)
-{
-	for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
-		if (rates[i].code == rate)
-			return rates[i].mbps;
-	return -1;
-}
-
-int mult_to_ibv_rate(int multiple)
-{
-	for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
-		if (rates[i].multiple == multiple)
-			return rates[i].code;
-	return 0;
-}
-
-int mbps_to_ibv_rate(int mbps)
-{
-	for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
-		if (rates[i].mbps == mbps)
-			return rates[i].code;
-	return 0;
-}
+int ibv_rate_to_mult(int rate) { LOOK_UP(code, rate, multiple, -1); }
+int ibv_rate_to_mbps(int rate) { LOOK_UP(code, rate, mbps, -1); }
+int mult_to_ibv_rate(int multiple) { LOOK_UP(multiple, multiple, code, 0); }
+int mbps_to_ibv_rate(int mbps) { LOOK_UP(mbps, mbps, code, 0); }

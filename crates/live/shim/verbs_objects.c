@@ -252,8 +252,7 @@ int ibv_get_cq_event(struct abi_channel *channel, struct abi_cq **cq, void **of_
 		errno = EIO;
 		return -1;
 	}
-	int blocking = !(live_syscall(SYS_fcntl, channel->fd, 3 /* F_GETFL */, 0, 0, 0, 0) & 04000 /* O_NONBLOCK */);
-	int64_t which = LIVE_ASK(OP_CQ_EVENT, ((struct live_channel *)channel)->id, blocking);
+	int64_t which = LIVE_ASK(OP_CQ_EVENT, ((struct live_channel *)channel)->id, live_blocks(channel->fd));
 	if (which < 0) {
 		errno = (int)-which;
 		return -1;
@@ -271,8 +270,7 @@ int ibv_get_async_event(struct abi_context *context, struct abi_async_event *eve
 		errno = EIO;
 		return -1;
 	}
-	int blocking = !(live_syscall(SYS_fcntl, context->async_fd, 3, 0, 0, 0, 0) & 04000);
-	int64_t type = LIVE_ASK(OP_ASYNC_EVENT, nic_of(context), blocking);
+	int64_t type = LIVE_ASK(OP_ASYNC_EVENT, nic_of(context), live_blocks(context->async_fd));
 	if (type < 0) {
 		errno = (int)-type;
 		return -1;
@@ -299,6 +297,12 @@ int ibv_get_async_event(struct abi_context *context, struct abi_async_event *eve
 void ibv_ack_async_event(struct abi_async_event *event) { (void)event; }
 
 /* ---- shared receive queues ---- */
+
+/* An XRC domain: its number lies behind the public part. */
+struct live_xrcd {
+	struct abi_xrcd xrcd;
+	uintptr_t id;
+};
 
 static struct live_srq *create_srq(struct abi_pd *pd, void *of_program, struct abi_srq_attr *attr, int64_t xrcd, struct abi_cq *cq)
 {
@@ -333,7 +337,7 @@ static struct abi_srq *create_srq_ex(struct abi_context *context, struct abi_srq
 	if (!(init->comp_mask & SRQ_INIT_PD) || (init->comp_mask & SRQ_INIT_TYPE && init->srq_type > SRQT_XRC) ||
 	    (xrc && (!(init->comp_mask & SRQ_INIT_XRCD) || !(init->comp_mask & SRQ_INIT_CQ))))
 		return failed(init->comp_mask & SRQ_INIT_TYPE && init->srq_type > SRQT_XRC ? -EOPNOTSUPP : -EINVAL, NULL);
-	int64_t xrcd = xrc ? (int64_t)(uintptr_t)((void **)init->xrcd)[1] : -1;
+	int64_t xrcd = xrc ? (int64_t)((struct live_xrcd *)init->xrcd)->id : -1;
 	struct live_srq *srq = create_srq(init->pd, init->srq_context, &init->attr, xrcd, xrc ? init->cq : NULL);
 	return srq ? &srq->srq : NULL;
 }
@@ -371,12 +375,6 @@ int ibv_destroy_srq(struct abi_srq *srq)
 	free(srq);
 	return 0;
 }
-
-/* An XRC domain: its number lies behind the public part. */
-struct live_xrcd {
-	struct abi_xrcd xrcd;
-	uintptr_t id;
-};
 
 static struct abi_xrcd *open_xrcd(struct abi_context *context, struct abi_xrcd_init *init)
 {

@@ -55,8 +55,6 @@ pub(crate) struct Header {
     pub clock_read: u64,
     /// Reading the time stamp counter, in ps.
     pub tsc_read: u64,
-    /// What a program spends around a post, in ps.
-    pub call: u64,
     /// Posting, as far as clocks need it before the fabric says it, in ps.
     pub post_send: u64,
     pub post_recv: u64,
@@ -64,7 +62,7 @@ pub(crate) struct Header {
     pub spin: u64,
     /// Process number of the fabric.
     pub fabric: u64,
-    pub spare: [u64; 5],
+    pub spare: [u64; 6],
 }
 
 /// The file, mapped.

@@ -1,7 +1,7 @@
 //! Adapters as programs see them: `shim/verbs.h` has the same layout.
 
 use fabriscope_catalog::{Interface, Layer, ResolvedCluster};
-use fabriscope_platform::{Layout, Target};
+use fabriscope_platform::Target;
 use fabriscope_verbs::Lid;
 use fabriscope_wire::Mtu;
 
@@ -36,8 +36,7 @@ enum Kind {
 
 impl Device {
     /// The adapters of each node of `parts`, which are alike; `lids` are the addresses of one node's.
-    pub fn of_node(parts: &ResolvedCluster, lids: impl Iterator<Item = Lid>) -> Vec<Device> {
-        let target = Target::of(parts, Layout { nodes: 2, per_node: 1 }, fabriscope_platform::Binding::new(Vec::new()));
+    pub fn of_node(parts: &ResolvedCluster, target: &Target, lids: impl Iterator<Item = Lid>) -> Vec<Device> {
         let kind = match target.interface {
             Interface::Verbs | Interface::Sockets => Kind::Verbs,
             Interface::Iwarp => Kind::Iwarp,

@@ -30,17 +30,6 @@ pub enum LiveError {
         /// As given.
         program: String,
     },
-    /// More processes than there are threads to serve.
-    #[error("{asked} processes on {nodes} hosts of the cluster, with {slots} at a host")]
-    #[diagnostic(help("start fewer, or use more hosts: --on CLUSTER:NODES"))]
-    TooMany {
-        /// Processes.
-        asked: usize,
-        /// Hosts.
-        nodes: u32,
-        /// Of each.
-        slots: u32,
-    },
     /// More hosts than the cluster has.
     #[error("{asked} hosts are named and the cluster has {nodes}")]
     #[diagnostic(help("name fewer, or use more nodes: --on CLUSTER:NODES"))]
@@ -63,14 +52,6 @@ pub enum LiveError {
     Folder {
         /// Which.
         path: PathBuf,
-        /// What the operating system says.
-        error: io::Error,
-    },
-    /// A program did not start.
-    #[error("`{program}` does not start: {error}")]
-    Start {
-        /// As given.
-        program: String,
         /// What the operating system says.
         error: io::Error,
     },

@@ -99,9 +99,9 @@ pub fn run(
     let header = header(&cluster.parts);
     let arena = at("arena");
     let arena_of_run = Arena::create(&arena, header).map_err(|error| LiveError::Folder { path: arena.clone(), error })?;
-    let hosts = hosts(cluster, (names, &seats), folder.path(), header.tsc)?;
-    let shared = Shared::new(arena_of_run, world(cluster, hosts, settings));
-    let started: Started = Arc::default();
+    let target = Target::of(&cluster.parts, Layout { nodes: 2, per_node: 1 }, Binding::new(Vec::new()));
+    let hosts = hosts((cluster, &target), (names, &seats), folder.path(), header.tsc)?;
+    let shared = Shared::new(arena_of_run, world(cluster, target, hosts, settings));
     let mut starts: Vec<Vec<(u32, Command)>> = names.iter().map(|_| Vec::new()).collect();
     for (index, (command, program)) in (0..).zip(commands.iter().zip(programs)) {
         let node = names.iter().position(|name| *name == command.host).unwrap_or(0);
@@ -117,35 +117,29 @@ pub fn run(
         starts[node].push((index, start));
     }
     let of_host = |(node, starts): (u32, Vec<(u32, Command)>)| -> Main {
-        let (shared, started, traced) = (shared.clone(), Arc::clone(&started), settings.traced);
+        let (shared, traced) = (shared.clone(), settings.traced);
         Box::new(move |process| {
             process.trace(traced);
             if traced {
                 process.keep_activities();
             }
-            Box::pin(host(process, shared, (node, starts), started))
+            Box::pin(host(process, shared, (node, starts)))
         })
     };
     let mains: Vec<Main> = (0..).zip(starts).map(of_host).collect();
-    *CURRENT.lock().unwrap_or_else(PoisonError::into_inner) = Some((folder.path().to_owned(), Arc::clone(&started), shared.clone()));
+    *CURRENT.lock().unwrap_or_else(PoisonError::into_inner) = Some((folder.path().to_owned(), shared.clone()));
     let options = RunOptions { peers: Peers::Passing, ..options.clone() };
     let result = PacketEngine.run(cluster, Job::tied(seats, mains, Ties::Any), &options, settings.seed);
     CURRENT.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let children = std::mem::take(&mut *started.lock().unwrap_or_else(PoisonError::into_inner));
-    for pid in children {
-        process::kill_group(pid);
-    }
+    shared.end_all();
     let world = shared.world();
-    // Groups of their own, as launchers make them for what they start.
-    world.programs.iter().filter(|program| program.status.is_none()).for_each(|program| process::kill(program.pid));
     let run = result.map_err(|error| hanging(error, &world))?;
     let statuses = world.programs.iter().take(commands.len()).map(|program| shell_status(program.status.unwrap_or(0))).collect();
     Ok(Ended { statuses, end: run.end, run, complaints: world.complaints.clone(), refusals: world.refusals.clone() })
 }
 
 /// What programs share before any of them has begun.
-fn world(cluster: &Cluster, hosts: Vec<Host>, settings: &Settings) -> World {
-    let target = Target::of(&cluster.parts, Layout { nodes: 2, per_node: 1 }, Binding::new(Vec::new()));
+fn world(cluster: &Cluster, target: Target, hosts: Vec<Host>, settings: &Settings) -> World {
     let mut sockets = Sockets::default();
     sockets.management = settings.management;
     let mut world = World::new(hosts, cluster.parts.sole().node.nics, sockets);
@@ -154,13 +148,10 @@ fn world(cluster: &Cluster, hosts: Vec<Host>, settings: &Settings) -> World {
     world
 }
 
-/// Processes that were started, each the leader of a group.
-type Started = Arc<Mutex<Vec<u32>>>;
-
 /// A host: starts its programs, and those that come to it from others, until all of the run have ended.
-async fn host(process: Process, shared: Shared, (node, starts): (u32, Vec<(u32, Command)>), started: Started) -> Result<(), ProgramError> {
+async fn host(process: Process, shared: Shared, (node, starts): (u32, Vec<(u32, Command)>)) -> Result<(), ProgramError> {
     for (program, command) in starts {
-        start(&process, &shared, (program, command), &started)?;
+        start(&process, &shared, (program, command))?;
     }
     loop {
         let come = std::mem::take(&mut shared.world().starts[node as usize]);
@@ -179,8 +170,8 @@ async fn host(process: Process, shared: Shared, (node, starts): (u32, Vec<(u32, 
 }
 
 /// Starts a program of the command line.
-fn start(process: &Process, shared: &Shared, (program, mut command): (u32, Command), started: &Started) -> Result<(), ProgramError> {
-    let slot = shared.world().take_slot().ok_or_else(|| ProgramError("there are more threads than the fabric serves".to_owned()))?;
+fn start(process: &Process, shared: &Shared, (program, mut command): (u32, Command)) -> Result<(), ProgramError> {
+    let slot = shared.world().free_slot().ok_or_else(|| ProgramError("there are more threads than the fabric serves".to_owned()))?;
     let number = shared.world().programs[program as usize].number;
     shared.arena.open(slot, number, 0);
     command.env("FABRISCOPE_LIVE_SLOT", slot.to_string());
@@ -194,7 +185,6 @@ fn start(process: &Process, shared: &Shared, (program, mut command): (u32, Comma
     }
     let child = command.spawn().map_err(|error| ProgramError(format!("`{}` does not start: {error}", command.get_program().display())))?;
     shared.world().programs[program as usize].pid = child.id();
-    started.lock().unwrap_or_else(PoisonError::into_inner).push(child.id());
     watch(child, shared);
     spawn(shared, process, Arrival { slot, program, first: Answer::number(0) });
     Ok(())
@@ -250,16 +240,13 @@ fn clear_after_others(at: &Path) {
 /// Ends the programs of the run that is on, and removes its folder: for whoever is told to end in the middle of it.
 pub fn abandon() {
     let run = CURRENT.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let Some((folder, started, shared)) = run else { return };
-    for pid in started.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-        process::kill_group(pid);
-    }
-    shared.pids().into_iter().for_each(process::kill);
+    let Some((folder, shared)) = run else { return };
+    shared.end_all();
     drop(fs::remove_dir_all(folder));
 }
 
 /// The run that is on, for [`abandon`].
-static CURRENT: Mutex<Option<(PathBuf, Started, Shared)>> = Mutex::new(None);
+static CURRENT: Mutex<Option<(PathBuf, Shared)>> = Mutex::new(None);
 
 fn header(parts: &ResolvedCluster) -> Header {
     let cpu = timing::cpu(parts);
@@ -270,7 +257,6 @@ fn header(parts: &ResolvedCluster) -> Header {
         clock_read: CLOCK_READ.as_ps(),
         tsc_read: TSC_READ.as_ps(),
         fabric: std::process::id().into(),
-        call: 0,
         post_send: (cpu.wqe_build + cpu.mmio_busy).as_ps(),
         post_recv: cpu.post_recv.as_ps(),
         spin: if std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1) { SPIN } else { 0 },
@@ -279,13 +265,19 @@ fn header(parts: &ResolvedCluster) -> Header {
 }
 
 /// The hosts by their names, with the files that tell programs of their machine.
-fn hosts(cluster: &Cluster, (names, seats): (&[String], &[u32]), folder: &Path, khz: u64) -> Result<Vec<Host>, LiveError> {
+fn hosts(
+    (cluster, target): (&Cluster, &Target),
+    (names, seats): (&[String], &[u32]),
+    folder: &Path,
+    khz: u64,
+) -> Result<Vec<Host>, LiveError> {
     let mut hosts = Vec::new();
+    let cores = cpuinfo(&cluster.parts, khz);
     let everybody: String =
         (0..).zip(names).map(|(node, name)| format!("{}\t{name}\n", std::net::Ipv4Addr::from(crate::address::management(node)))).collect();
     for (seat, name) in seats.iter().zip(names) {
         let lids = cluster.parts.endpoints_of(*seat).unwrap_or_default().map(Lid);
-        let devices = Device::of_node(&cluster.parts, lids);
+        let devices = Device::of_node(&cluster.parts, target, lids);
         let memories = devices.iter().map(|device| HostMemory::new(device.ethernet)).collect();
         let folder = folder.join("hosts").join(name);
         let write = |file: &str, text: &str| {
@@ -296,14 +288,15 @@ fn hosts(cluster: &Cluster, (names, seats): (&[String], &[u32]), folder: &Path, 
             };
             write().map_err(|error| LiveError::Folder { path: path.clone(), error })
         };
-        write("proc/cpuinfo", &cpuinfo(&cluster.parts, khz))?;
+        write("proc/cpuinfo", &cores)?;
         write("etc/hosts", &format!("127.0.0.1\tlocalhost\n{everybody}"))?;
         write("etc/hostname", &format!("{name}\n"))?;
+        let nodes = folder.join("dev/infiniband");
+        fs::create_dir_all(&nodes).map_err(|error| LiveError::Folder { path: nodes.clone(), error })?;
         for (number, device) in devices.iter().enumerate() {
             device.files().iter().try_for_each(|(file, text)| write(file, text))?;
-            write(&format!("dev/infiniband/.{number}"), "")?;
             // A device that anybody may open: nothing is asked of it.
-            let node = folder.join(format!("dev/infiniband/uverbs{number}"));
+            let node = nodes.join(format!("uverbs{number}"));
             std::os::unix::fs::symlink("/dev/null", &node).map_err(|error| LiveError::Folder { path: node.clone(), error })?;
         }
         hosts.push(Host { name: name.clone(), devices, memories });

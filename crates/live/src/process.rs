@@ -18,8 +18,10 @@ pub(crate) fn is_gone(pid: u32) -> bool {
 #[allow(unsafe_code)]
 pub(crate) fn kill_group(pid: u32) {
     let Ok(group) = i32::try_from(pid) else { return };
-    // SAFETY: a system call with numbers only.
-    unsafe { libc::kill(-group, libc::SIGKILL) };
+    if group > 0 {
+        // SAFETY: a system call with numbers only.
+        unsafe { libc::kill(-group, libc::SIGKILL) };
+    }
 }
 
 /// Ends a process of the run.

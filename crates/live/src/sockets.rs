@@ -58,7 +58,6 @@ struct Stream {
     /// When it is known that nobody does: something was sent, and the peer's kernel refused it.
     refused: Option<Time>,
     users: u32,
-    error: i32,
 }
 
 #[derive(Debug, Default)]
@@ -145,9 +144,6 @@ impl Sockets {
             (true, _) => Err(libc::ENOTCONN),
             (false, _) => Ok(self.streams[id].local),
         }
-    }
-    pub fn take_error(&mut self, id: Id) -> i32 {
-        std::mem::take(&mut self.streams[id].error)
     }
 
     fn free_port(&mut self, host: u32) -> u16 {

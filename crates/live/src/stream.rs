@@ -6,9 +6,9 @@ use fabriscope_verbs::CqId;
 
 use crate::address;
 use crate::question::{Answer, Op, Question};
-use crate::sockets::{Id, Outcome};
+use crate::sockets::{Id, Outcome, Sockets};
 use crate::thread::{Parked, Thread, nanoseconds};
-use crate::world::{Descriptor, Key};
+use crate::world::{Descriptor, Doing, Key, Watched};
 
 /// A call of the kernel that moves bytes or makes a socket. Basis: assumed, as for the sockets of the model.
 const SYSCALL: Span = Span::from_ns(500);
@@ -20,7 +20,7 @@ impl Thread {
         self.process.catch_up().await;
         self.process.compute(SYSCALL);
         let now = self.process.now();
-        let node = self.shared.world().programs[self.program as usize].node;
+        let node = self.own_program(|program| program.node);
         match op {
             Op::Socket => {
                 let mut world = self.shared.world();
@@ -31,9 +31,8 @@ impl Thread {
             Op::Resolve => return Ok(self.resolve(node, &question.data)),
             Op::Poll => return self.poll(args[0], &question.data).await,
             Op::Close => {
-                let mut world = self.shared.world();
-                if let Some(descriptor) = world.programs[self.program as usize].descriptors.remove(&fd) {
-                    world.close(&self.process, descriptor);
+                if let Some(descriptor) = self.own_program(|program| program.descriptors.remove(&fd)) {
+                    self.shared.world().close(&self.process, descriptor);
                 }
                 return Ok(Answer::number(0));
             }
@@ -58,18 +57,18 @@ impl Thread {
                 world.tell(&self.process, Key::Listeners, now);
                 Ok(done.map(|()| 0).into())
             }
-            Op::Connect => self.connect(id, node, (args[1] as u32, args[2] as u16)).await,
-            Op::Accept => self.accept(id, args[1] as i32, args[2] != 0).await,
-            Op::Send => self.send(id, &question.data, args[1] != 0).await,
-            Op::Recv => self.receive(id, usize::try_from(args[1]).unwrap_or(0), (args[2] != 0, args[3] != 0)).await,
+            Op::Connect => Ok(self.connect(id, node, (args[1] as u32, args[2] as u16)).await.into()),
+            Op::Accept => Ok(self.accept(id, args[1] as i32, args[2] != 0).await.unwrap_or_else(Answer::error)),
+            Op::Send => Ok(self.send(id, &question.data, args[1] != 0).await.into()),
+            Op::Recv => {
+                let received = self.receive(id, usize::try_from(args[1]).unwrap_or(0), (args[2] != 0, args[3] != 0)).await;
+                Ok(received.unwrap_or_else(Answer::error))
+            }
             Op::Shutdown => {
                 let mut world = self.shared.world();
                 if args[1] as i32 != libc::SHUT_RD {
                     world.sockets.shut_down(now, id);
-                    if let Some(peer) = world.sockets.peer(id) {
-                        let at = world.sockets.readable_at(peer).unwrap_or(now);
-                        world.tell(&self.process, Key::Stream(peer), at);
-                    }
+                    world.tell_peer(&self.process, id);
                 }
                 Ok(Answer::number(0))
             }
@@ -80,31 +79,42 @@ impl Thread {
                     Err(errno) => Answer::error(errno),
                 })
             }
-            Op::SocketError => Ok(Answer::number(self.shared.world().sockets.take_error(id).into())),
+            // A connection stands, or was refused, when `connect` returns: nothing is pending.
+            Op::SocketError => Ok(Answer::number(0)),
             _ => Ok(Answer::error(libc::ENOSYS)),
         }
     }
 
     fn stream_of(&self, fd: i32) -> Option<Id> {
-        match self.shared.world().programs[self.program as usize].descriptors.get(&fd)? {
+        self.own_program(|program| match program.descriptors.get(&fd)? {
             Descriptor::Stream(id) => Some(*id),
             _ => None,
+        })
+    }
+
+    /// Asks a socket until it has something to say other than to wait; who does not wait is told that it would have to.
+    async fn until_done<T>(
+        &self,
+        (keys, doing, waits): (&[Key], Doing, bool),
+        mut ask: impl FnMut(&mut Sockets, Time) -> Outcome<T>,
+    ) -> Result<T, i32> {
+        loop {
+            let outcome = ask(&mut self.shared.world().sockets, self.process.now());
+            match outcome {
+                Outcome::Done(done) => return Ok(done),
+                Outcome::Failed(errno) => return Err(errno),
+                Outcome::Wait(_) if !waits => return Err(libc::EAGAIN),
+                Outcome::Wait(until) => {
+                    self.doing(doing);
+                    if let Parked::Dead = self.park(keys, &[], &[], until.unwrap_or(Time::MAX)).await {
+                        return Err(libc::EINTR);
+                    }
+                }
+            }
         }
     }
 
-    /// Waits at a socket, or says that it would.
-    async fn wait_at(&self, keys: &[Key], until: Option<Time>, waits: bool, doing: &str) -> Result<(), i32> {
-        if !waits {
-            return Err(libc::EAGAIN);
-        }
-        self.doing(|| doing.to_owned());
-        match self.park(keys, &[], &[], until.unwrap_or(Time::MAX)).await {
-            Parked::Awake => Ok(()),
-            Parked::Dead => Err(libc::EINTR),
-        }
-    }
-
-    async fn connect(&self, id: Id, node: u32, (address, port): (u32, u16)) -> Result<Answer, ProgramError> {
+    async fn connect(&self, id: Id, node: u32, (address, port): (u32, u16)) -> Result<i64, i32> {
         let begun = self.process.now();
         let (nics, hosts, home) = {
             let world = self.shared.world();
@@ -113,95 +123,42 @@ impl Thread {
         let loopback = address >> 24 == 127 || address == 0;
         let here = if self.shared.world().sockets.listens(node, port) { node } else { home };
         let to = if loopback { Some(here) } else { address::node_at(address, nics) };
-        let Some(to) = to.filter(|to| (*to as usize) < hosts) else { return Ok(Answer::error(libc::ENETUNREACH)) };
+        let to = to.filter(|to| (*to as usize) < hosts).ok_or(libc::ENETUNREACH)?;
         let own = if loopback { address } else { address::management(node) };
-        loop {
-            let now = self.process.now();
-            let outcome = self.shared.world().sockets.connect(now, begun, id, (to, address, port), own);
-            match outcome {
-                Outcome::Done(listener) => {
-                    let stands = {
-                        let mut world = self.shared.world();
-                        world.tell(&self.process, Key::Stream(listener), now);
-                        world.sockets.connected(id)
-                    };
-                    while self.process.now() < stands {
-                        if let Err(errno) = self.wait_at(&[], Some(stands), true, "connects").await {
-                            return Ok(Answer::error(errno));
-                        }
-                    }
-                    return Ok(Answer::number(0));
-                }
-                Outcome::Failed(errno) => return Ok(Answer::error(errno)),
-                Outcome::Wait(until) => {
-                    let what = format!("waits for somebody to listen on port {port} of host {to}");
-                    if let Err(errno) = self.wait_at(&[Key::Listeners], until, true, &what).await {
-                        return Ok(Answer::error(errno));
-                    }
-                }
-            }
-        }
+        let wait = (&[Key::Listeners][..], Doing::WaitsForListener { port, host: to }, true);
+        let listener = self.until_done(wait, |sockets, now| sockets.connect(now, begun, id, (to, address, port), own)).await?;
+        let stands = {
+            let mut world = self.shared.world();
+            world.tell(&self.process, Key::Stream(listener), self.process.now());
+            world.sockets.connected(id)
+        };
+        self.until_done((&[], Doing::Connects, true), |_, now| if now < stands { Outcome::Wait(Some(stands)) } else { Outcome::Done(0) })
+            .await
     }
 
-    async fn accept(&self, id: Id, fd: i32, waits: bool) -> Result<Answer, ProgramError> {
-        loop {
-            let outcome = self.shared.world().sockets.accept(self.process.now(), id);
-            match outcome {
-                Outcome::Done((there, (address, port))) => {
-                    self.shared.world().programs[self.program as usize].descriptors.insert(fd, Descriptor::Stream(there));
-                    return Ok(Answer { args: vec![address.into(), port.into()], ..Answer::number(0) });
-                }
-                Outcome::Failed(errno) => return Ok(Answer::error(errno)),
-                Outcome::Wait(until) => {
-                    if let Err(errno) = self.wait_at(&[Key::Stream(id)], until, waits, "waits for a connection").await {
-                        return Ok(Answer::error(errno));
-                    }
-                }
-            }
-        }
+    async fn accept(&self, id: Id, fd: i32, waits: bool) -> Result<Answer, i32> {
+        let wait = (&[Key::Stream(id)][..], Doing::WaitsFor("a connection"), waits);
+        let (there, (address, port)) = self.until_done(wait, |sockets, now| sockets.accept(now, id)).await?;
+        self.own_program(|program| program.descriptors.insert(fd, Descriptor::Stream(there)));
+        Ok(Answer { args: vec![address.into(), port.into()], ..Answer::number(0) })
     }
 
-    async fn send(&self, id: Id, bytes: &[u8], waits: bool) -> Result<Answer, ProgramError> {
-        loop {
-            let outcome = self.shared.world().sockets.send(self.process.now(), id, bytes);
-            match outcome {
-                Outcome::Done(sent) => {
-                    let mut world = self.shared.world();
-                    if let Some(peer) = world.sockets.peer(id) {
-                        let at = world.sockets.readable_at(peer).unwrap_or(self.process.now());
-                        world.tell(&self.process, Key::Stream(peer), at);
-                    }
-                    return Ok(Answer::number(sent as i64));
-                }
-                Outcome::Failed(errno) => return Ok(Answer::error(errno)),
-                Outcome::Wait(until) => {
-                    if let Err(errno) = self.wait_at(&[Key::Stream(id)], until, waits, "waits for room in a socket").await {
-                        return Ok(Answer::error(errno));
-                    }
-                }
-            }
-        }
+    async fn send(&self, id: Id, bytes: &[u8], waits: bool) -> Result<i64, i32> {
+        let wait = (&[Key::Stream(id)][..], Doing::WaitsFor("room in a socket"), waits);
+        let sent = self.until_done(wait, |sockets, now| sockets.send(now, id, bytes)).await?;
+        self.shared.world().tell_peer(&self.process, id);
+        Ok(sent as i64)
     }
 
-    async fn receive(&self, id: Id, most: usize, (waits, peek): (bool, bool)) -> Result<Answer, ProgramError> {
-        loop {
-            let outcome = self.shared.world().sockets.receive(self.process.now(), id, most, peek);
-            match outcome {
-                Outcome::Done(data) => {
-                    let mut world = self.shared.world();
-                    if let Some(peer) = world.sockets.peer(id).filter(|_| !peek) {
-                        world.tell(&self.process, Key::Stream(peer), self.process.now());
-                    }
-                    return Ok(Answer { data: data.clone(), ..Answer::number(data.len() as i64) });
-                }
-                Outcome::Failed(errno) => return Ok(Answer::error(errno)),
-                Outcome::Wait(until) => {
-                    if let Err(errno) = self.wait_at(&[Key::Stream(id)], until, waits, "waits for bytes from a socket").await {
-                        return Ok(Answer::error(errno));
-                    }
-                }
-            }
+    async fn receive(&self, id: Id, most: usize, (waits, peek): (bool, bool)) -> Result<Answer, i32> {
+        let wait = (&[Key::Stream(id)][..], Doing::WaitsFor("bytes from a socket"), waits);
+        let data = self.until_done(wait, |sockets, now| sockets.receive(now, id, most, peek)).await?;
+        let mut world = self.shared.world();
+        if let Some(peer) = world.sockets.peer(id).filter(|_| !peek) {
+            // It has room now, whatever there is to read.
+            world.tell(&self.process, Key::Stream(peer), self.process.now());
         }
+        Ok(Answer { result: data.len() as i64, data, ..Answer::default() })
     }
 
     /// `poll` of descriptors with events, for `ns` or for ever.
@@ -219,7 +176,7 @@ impl Thread {
                 let data = found.iter().flat_map(|events| i32::from(*events as u16 as i16).to_ne_bytes()).collect();
                 return Ok(Answer { data, ..Answer::number(0) });
             }
-            self.doing(|| format!("waits for one of {} descriptors", asked.len()));
+            self.doing(Doing::WaitsForDescriptors(asked.len()));
             if let Parked::Dead = self.park(&keys, &cqs, &[], next).await {
                 return Ok(Answer::error(libc::EINTR));
             }
@@ -275,40 +232,29 @@ impl Thread {
 
     /// The thread looks at a byte of memory that a peer may write; `waits`: once more, so that it spins.
     pub(crate) async fn look(&mut self, addr: u64, waits: bool) -> Result<Answer, ProgramError> {
-        let regions: Vec<usize> = {
-            let world = self.shared.world();
-            let watched = &world.programs[self.program as usize].watched;
-            (0..watched.len()).filter(|place| watched[*place].from <= addr && addr < watched[*place].to).collect()
-        };
-        let watches: Vec<_> = {
-            let world = self.shared.world();
-            let watched = &world.programs[self.program as usize].watched;
-            regions.iter().map(|place| (watched[*place].nic, watched[*place].watch, watched[*place].seen + 1)).collect()
-        };
+        let here = |region: &Watched| region.from <= addr && addr < region.to;
+        let regions: Vec<Watched> = self.own_program(|program| program.watched.iter().copied().filter(here).collect());
+        let watches: Vec<_> = regions.iter().map(|region| (region.nic, region.watch, region.seen + 1)).collect();
         // What has landed but cannot be seen yet is in memory already: the program sees it when a core would.
         let on_its_way = self.process.earliest(&[], &watches).is_some();
         if waits && !on_its_way {
             self.idle += 1;
             self.check_patience()?;
             let until = self.process.now() + self.pause();
-            self.doing(|| "spins on its memory".to_owned());
+            self.doing(Doing::Spins);
             self.park(&[], &[], &watches, until).await;
         } else if on_its_way {
             self.idle = 0;
             self.park(&[], &[], &watches, Time::MAX).await;
         }
         let now = self.process.now();
-        for place in regions {
-            let (nic, watch) = {
-                let watched = self.shared.world().programs[self.program as usize].watched[place];
-                (watched.nic, watched.watch)
-            };
+        for Watched { nic, watch, seen: before, .. } in regions {
             let seen = self.process.nic(nic, |n| n.watch_count(watch, now));
-            let mut world = self.shared.world();
-            let known = &mut world.programs[self.program as usize].watched[place].seen;
-            if seen > *known {
-                *known = seen;
+            if seen > before {
+                let mut world = self.shared.world();
                 world.progress = world.progress.max(now);
+                let known = world.programs[self.program as usize].watched.iter_mut();
+                known.filter(|region| (region.nic, region.watch) == (nic, watch)).for_each(|region| region.seen = region.seen.max(seen));
             }
         }
         Ok(Answer::number(0))

@@ -5,7 +5,7 @@ use fabriscope_units::{Span, Time};
 
 use crate::question::{Answer, Op, Question};
 use crate::thread::{Parked, Thread, nanoseconds, spawn};
-use crate::world::{Arrival, Descriptor, Key, Program};
+use crate::world::{Arrival, Descriptor, Doing, Key, Program};
 
 /// Starting a thread, or a process. Basis: assumed, the kernel's clone and what the C library does for it.
 const START: Span = Span::from_us(15);
@@ -32,7 +32,7 @@ impl Thread {
             Op::WaitTask => {
                 let slot = usize::try_from(args[0]).unwrap_or(usize::MAX);
                 while self.shared.world().tasks.get(&slot).is_some_and(|task| !task.ended) {
-                    self.doing(|| "waits for another thread".to_owned());
+                    self.doing(Doing::WaitsFor("another thread"));
                     if let Parked::Dead = self.park(&[Key::Task(slot)], &[], &[], Time::MAX).await {
                         break;
                     }
@@ -43,7 +43,7 @@ impl Thread {
                 let key = Key::Word { process: self.program, address: args[0] as u64 };
                 let until = if args[1] < 0 { Time::MAX } else { self.process.now().saturating_add(nanoseconds(args[1])) };
                 // From its question on, whoever wakes it wakes it: also while its core catches up.
-                self.doing(|| "waits for a lock, a condition or a semaphore".to_owned());
+                self.doing(Doing::WaitsFor("a lock, a condition or a semaphore"));
                 self.park(&[key], &[], &[], until).await;
                 self.process.compute(WAKE_UP);
                 if self.process.now() >= until { Answer::error(libc::ETIMEDOUT) } else { Answer::number(0) }
@@ -66,8 +66,8 @@ impl Thread {
 
     /// Another thread of a process.
     fn start(&self, program: u32) -> Answer {
-        let mut world = self.shared.world();
-        let Some(slot) = world.take_slot() else { return Answer::error(libc::EAGAIN) };
+        let world = self.shared.world();
+        let Some(slot) = world.free_slot() else { return Answer::error(libc::EAGAIN) };
         let (number, parent) = {
             let program = &world.programs[program as usize];
             (program.number, program.parent.map_or(0, |parent| world.programs[parent as usize].number))
@@ -108,8 +108,7 @@ impl Thread {
                 self.shared.deaths.note(pid, libc::SIGKILL);
                 let mut world = self.shared.world();
                 world.programs[child as usize].status = Some(libc::SIGKILL);
-                let threads = world.tasks.values().filter(|task| task.process == child && !task.ended);
-                threads.for_each(|task| self.process.tell(task.rank, self.process.now()));
+                world.wake_threads(&self.process, child);
             }
         }
     }
@@ -148,7 +147,7 @@ impl Thread {
             if options & i64::from(libc::WNOHANG) != 0 {
                 return Ok(Answer::number(0));
             }
-            self.doing(|| "waits for a child to end".to_owned());
+            self.doing(Doing::WaitsFor("a child to end"));
             if let Parked::Dead = self.park(&[Key::Children(self.program)], &[], &[], Time::MAX).await {
                 return Ok(Answer::error(libc::EINTR));
             }

@@ -11,7 +11,7 @@ use fabriscope_units::{Span, Time};
 use crate::arena::Came;
 use crate::process;
 use crate::question::{Answer, Op, Question};
-use crate::world::{Arrival, Key, PATIENCE, Program, Shared, Task};
+use crate::world::{Arrival, Doing, Key, PATIENCE, Program, Shared, Task};
 
 /// How long the fabric waits for a thread before it looks whether the thread spins on its memory.
 const FIRST_LOOK: Duration = Duration::from_millis(1);
@@ -88,7 +88,7 @@ impl Thread {
                 self.shared.deaths.note(pid, libc::SIGKILL);
                 return None;
             }
-            if !self.shared.world().programs[self.program as usize].watched.is_empty() {
+            if self.own_program(|program| !program.watched.is_empty()) {
                 self.shared.look_at(self.slot);
             }
             patience = (patience * 2).min(LAST_LOOK);
@@ -125,7 +125,7 @@ impl Thread {
                 let until = self.process.now().saturating_add(nanoseconds(question.args[0]));
                 let interrupted = self.shared.arena.alarm(self.slot).map(Time::from_ps).filter(|alarm| *alarm < until);
                 let until = interrupted.unwrap_or(until);
-                self.doing(|| format!("sleeps until {until}"));
+                self.doing(Doing::Sleeps(until));
                 while self.process.now() < until {
                     if let Parked::Dead = self.park(&[], &[], &[], until).await {
                         self.clear_up(None);
@@ -148,7 +148,6 @@ impl Thread {
                 return Ok(Fate::Ended);
             }
             op if (op as u32) < Op::Look as u32 => self.task(op, &question).await?,
-            Op::RealPid => self.task(op, &question).await?,
             Op::Look => {
                 self.process.catch_up().await;
                 self.look(question.args[0] as u64, question.args[1] != 0).await?
@@ -198,11 +197,16 @@ impl Thread {
     }
 
     /// Notes what the thread does, for whoever asks who waits for whom.
-    pub(crate) fn doing(&self, what: impl FnOnce() -> String) {
+    pub(crate) fn doing(&self, what: Doing) {
         let now = self.process.now();
         if let Some(task) = self.shared.world().tasks.get_mut(&self.slot) {
-            (task.doing, task.since) = (what(), now);
+            (task.doing, task.since) = (what, now);
         }
+    }
+
+    /// The program that the thread belongs to.
+    pub(crate) fn own_program<R>(&self, look: impl FnOnce(&mut Program) -> R) -> R {
+        look(&mut self.shared.world().programs[self.program as usize])
     }
 
     /// Waits for any of these.
@@ -250,9 +254,7 @@ impl Thread {
     /// Wakes the threads of processes that were killed, so that they clear up.
     fn pass_on_deaths(&self) {
         for program in self.shared.new_deaths() {
-            let world = self.shared.world();
-            let threads = world.tasks.values().filter(|task| task.process == program && !task.ended);
-            threads.for_each(|task| self.process.tell(task.rank, self.process.now()));
+            self.shared.world().wake_threads(&self.process, program);
         }
     }
 
@@ -262,7 +264,6 @@ impl Thread {
         if let Some(task) = world.tasks.get_mut(&self.slot) {
             task.ended = true;
         }
-        world.free_slot(self.slot);
         world.tell(&self.process, Key::Task(self.slot), self.process.now());
         if world.is_over() {
             let hosts = world.hosts.len() as u32;
@@ -280,8 +281,7 @@ impl Thread {
         if program.status.is_none() {
             program.status = Some(status);
             let parent = program.parent;
-            let others = world.tasks.values().filter(|task| task.process == self.program && !task.ended);
-            others.for_each(|task| self.process.tell(task.rank, now));
+            world.wake_threads(&self.process, self.program);
             if let Some(parent) = parent {
                 world.tell(&self.process, Key::Children(parent), now);
             }
@@ -301,7 +301,7 @@ impl Thread {
 
 /// Serves a thread on a core of the node of `process`.
 pub(crate) fn spawn(shared: &Shared, process: &Process, Arrival { slot, program, first }: Arrival) {
-    let task = Task { process: program, rank: u32::MAX, doing: "works".to_owned(), since: process.now(), ended: false };
+    let task = Task { process: program, rank: u32::MAX, doing: Doing::Works, since: process.now(), ended: false };
     shared.world().tasks.insert(slot, task);
     let shared = shared.clone();
     let begin = move |process: Process| -> fabriscope_node::Program {

@@ -12,7 +12,7 @@ use crate::arena::words;
 use crate::memory::HostMemory;
 use crate::question::{Answer, Op, Question};
 use crate::thread::{Parked, Thread};
-use crate::world::{Channel, Descriptor, Key, Owned, Watched};
+use crate::world::{Channel, Descriptor, Doing, Key, Owned, Program, Watched};
 
 /// `UINT32_MAX`: none of them.
 const NONE: u64 = 0xffff_ffff;
@@ -67,17 +67,17 @@ impl Thread {
             self.process.compute(Span::from_ps(*spent));
             let (nic, number) = (post[2] as u32 as usize, (post[2] >> 32) as u32);
             let done = if kind == 1 {
-                let memory = self.memory(nic);
-                chain.push(send_request(post, memory.as_ref()));
-                if more && chain.last().is_some_and(|wr| !wr.flags.contains(SendFlags::INLINE)) {
+                let (request, copied) = send_request(post);
+                chain.push(request);
+                if more && copied.is_empty() {
                     continue;
                 }
                 let chain = std::mem::take(&mut chain);
                 answer.args[0] = 0;
-                if !self.owns(|owned| owned.qps.contains(&(nic, QpNum(number)))) {
-                    Err(libc::EINVAL)
+                if self.owns(|owned| owned.qps.contains(&(nic, QpNum(number)))) {
+                    self.send_chain(nic, QpNum(number), (&chain, copied), &mut answer.args[0])
                 } else {
-                    self.send_chain(nic, QpNum(number), &chain, &mut answer.args[0])
+                    Err(libc::EINVAL)
                 }
             } else {
                 let request = RecvWr { wr_id: post[3], sge: pieces(&post[5..], post[4] as usize) };
@@ -100,22 +100,27 @@ impl Thread {
         answer
     }
 
-    /// Posts requests under one doorbell, and says how many were taken.
-    fn send_chain(&self, nic: usize, qp: QpNum, chain: &[SendWr], taken: &mut i64) -> Result<(), i32> {
-        let before = self.process.nic(nic, |n| n.query_qp(qp).map_or(0, |status| status.send_outstanding));
+    /// Posts requests under one doorbell, the last of which may have been copied, and says how many were taken if not all.
+    fn send_chain(&self, nic: usize, qp: QpNum, (chain, copied): (&[SendWr], Vec<u8>), taken: &mut i64) -> Result<(), i32> {
+        let outstanding = || self.process.nic(nic, |n| n.query_qp(qp).map_or(0, |status| status.send_outstanding));
+        // Of a single request that is refused, none was taken.
+        let before = (chain.len() > 1).then(outstanding);
+        let staged = self.memory(nic).filter(|_| !copied.is_empty());
+        if let Some(memory) = &staged {
+            memory.stage(copied);
+        }
         let done = self.process.post_send_list(nic, qp, chain);
-        if let Some(memory) = self.memory(nic) {
+        if let Some(memory) = &staged {
             memory.stage(Vec::new());
         }
         done.map_err(|error| {
-            let after = self.process.nic(nic, |n| n.query_qp(qp).map_or(0, |status| status.send_outstanding));
-            *taken = i64::from(after.saturating_sub(before));
+            *taken = before.map_or(0, |before| outstanding().saturating_sub(before).into());
             post_errno(&error)
         })
     }
 
     fn owns(&self, has: impl FnOnce(&Owned) -> bool) -> bool {
-        has(&self.shared.world().programs[self.program as usize].owned)
+        self.own_program(|program| has(&program.owned))
     }
     fn own<R>(&self, change: impl FnOnce(&mut Owned) -> R) {
         let mut world = self.shared.world();
@@ -168,8 +173,7 @@ impl Thread {
             Op::NotifyCq => self.control(nic, |n| n.req_notify_cq(CqId(number), args[2] != 0)).map(|()| 0).into(),
             Op::CreateChannel => self.create_channel(nic, args[1] as i32, args[2] != 0),
             Op::DestroyChannel => {
-                let mut world = self.shared.world();
-                world.programs[self.program as usize].channels.remove(&(args[0] as u32));
+                self.own_program(|program| program.channels.remove(&(args[0] as u32)));
                 Answer::number(0)
             }
             Op::CreateSrq => self.create_srq(nic, &args).into(),
@@ -203,7 +207,7 @@ impl Thread {
 
     fn alloc_pd(&self, nic: usize) -> Result<i64, i32> {
         let pd = self.control(nic, |n| Ok(n.alloc_pd()))?;
-        let memory = self.shared.world().programs[self.program as usize].memory.clone().ok_or(libc::EACCES)?;
+        let memory = self.own_program(|program| program.memory.clone()).ok_or(libc::EACCES)?;
         if let Some(of_host) = self.memory(nic) {
             of_host.give(pd, memory);
             self.process.nic(nic, |n| n.set_memory(Box::new(of_host.clone())));
@@ -229,14 +233,14 @@ impl Thread {
         if access.contains(Access::REMOTE_WRITE) {
             let watch = self.process.nic(nic, |n| n.create_watch(from, Bytes(length)));
             let region = Watched { key: mr.lkey, from, to: from + length, nic, watch, seen: 0 };
-            self.shared.world().programs[self.program as usize].watched.push(region);
+            self.own_program(|program| program.watched.push(region));
         }
         Ok(mr.lkey.0.into())
     }
     fn dereg_mr(&self, nic: usize, key: Lkey) -> Result<i64, i32> {
         self.control(nic, |n| n.dereg_mr(key))?;
         self.own(|owned| owned.mrs.remove(&(nic, key)));
-        self.shared.world().programs[self.program as usize].watched.retain(|region| (region.nic, region.key) != (nic, key));
+        self.own_program(|program| program.watched.retain(|region| (region.nic, region.key) != (nic, key)));
         Ok(0)
     }
 
@@ -253,10 +257,10 @@ impl Thread {
     fn destroy_cq(&self, nic: usize, cq: CqId) -> Result<i64, i32> {
         self.control(nic, |n| n.destroy_cq(cq))?;
         self.own(|owned| owned.cqs.remove(&(nic, cq)));
-        let mut world = self.shared.world();
-        for channel in world.programs[self.program as usize].channels.values_mut() {
-            channel.queues.retain(|(of, queue, _)| (*of, *queue) != (nic, cq));
-        }
+        self.own_program(|program| {
+            let channels = program.channels.values_mut();
+            channels.for_each(|channel| channel.queues.retain(|(of, queue, _)| (*of, *queue) != (nic, cq)));
+        });
         Ok(0)
     }
     fn create_channel(&self, nic: usize, fd: i32, of_device: bool) -> Answer {
@@ -433,7 +437,7 @@ impl Thread {
             if let Some(answer) = self.process.poll_cq(nic, cq, 1).await.pop() {
                 break answer;
             }
-            self.doing(|| "joins a multicast group".to_owned());
+            self.doing(Doing::Joins);
             if let Parked::Dead = self.park(&[], &[(nic, cq)], &[], Time::MAX).await {
                 return Err(libc::EINTR);
             }
@@ -458,7 +462,7 @@ impl Thread {
         let visible =
             |thread: &Thread, queue: (usize, CqId)| thread.process.earliest(&[queue], &[]).is_some_and(|at| at <= thread.process.now());
         if !visible(self, (nic, cq)) {
-            let queues: Vec<(usize, CqId)> = self.shared.world().programs[self.program as usize].owned.cqs.iter().copied().collect();
+            let queues: Vec<(usize, CqId)> = self.own_program(|program| program.owned.cqs.iter().copied().collect());
             let (there, empty): (Vec<_>, Vec<_>) = queues.into_iter().partition(|queue| visible(self, *queue));
             // Another queue has something: the program will look there, unless it looks here again.
             if !there.is_empty() && self.last_empty != Some((nic, cq)) {
@@ -467,7 +471,7 @@ impl Thread {
                 return Ok(Answer::number(0));
             }
             self.check_patience()?;
-            self.doing(|| format!("polls completion queue {} of adapter {nic}", cq.0));
+            self.doing(Doing::Polls { cq, nic });
             let until = self.process.now() + self.pause();
             if let Parked::Dead = self.park(&[], &empty, &[], until).await {
                 return Ok(Answer::error(libc::EIO));
@@ -549,7 +553,7 @@ impl Thread {
                 return Ok(Answer::error(libc::EAGAIN));
             }
             slept = true;
-            self.doing(|| format!("waits for an event of {} completion queues", queues.len()));
+            self.doing(Doing::WaitsForEvents(queues.len()));
             if let Parked::Dead = self.park(&[], &raised, &[], Time::MAX).await {
                 return Ok(Answer::error(libc::EINTR));
             }
@@ -562,9 +566,11 @@ impl Thread {
             self.process.catch_up().await;
             self.drain_events(nic);
             let event = {
-                let mut world = self.shared.world();
-                let events = &mut world.programs[self.program as usize].events;
-                events.iter().position(|(of, _)| *of == nic).and_then(|place| events.remove(place))
+                let taken = |program: &mut Program| {
+                    let place = program.events.iter().position(|(of, _)| *of == nic)?;
+                    program.events.remove(place)
+                };
+                self.own_program(taken)
             };
             if let Some((kind, number)) = event.map(|(_, event)| described(event)) {
                 return Ok(Answer { args: vec![number.into()], ..Answer::number(kind) });
@@ -572,8 +578,8 @@ impl Thread {
             if !waits {
                 return Ok(Answer::error(libc::EAGAIN));
             }
-            self.doing(|| "waits for an event of an adapter".to_owned());
-            let node = self.shared.world().programs[self.program as usize].node;
+            self.doing(Doing::WaitsFor("an event of an adapter"));
+            let node = self.own_program(|program| program.node);
             if let Parked::Dead = self.park(&[Key::Device { node, nic }], &[], &[], Time::MAX).await {
                 return Ok(Answer::error(libc::EINTR));
             }
@@ -626,13 +632,15 @@ fn words_of_gid(of: &[i64]) -> [u8; 16] {
     gid
 }
 
+/// Rights by the bits of `enum ibv_access_flags`.
+const RIGHTS: [(u32, Access); 4] =
+    [(1, Access::LOCAL_WRITE), (2, Access::REMOTE_WRITE), (4, Access::REMOTE_READ), (8, Access::REMOTE_ATOMIC)];
+
 fn access(flags: u32) -> Access {
-    let rights = [(1, Access::LOCAL_WRITE), (2, Access::REMOTE_WRITE), (4, Access::REMOTE_READ), (8, Access::REMOTE_ATOMIC)];
-    rights.iter().filter(|(bit, _)| flags & bit != 0).fold(Access::NONE, |all, (_, right)| all | *right)
+    RIGHTS.iter().filter(|(bit, _)| flags & bit != 0).fold(Access::NONE, |all, (_, right)| all | *right)
 }
 fn flags(access: Access) -> u32 {
-    let rights = [(1, Access::LOCAL_WRITE), (2, Access::REMOTE_WRITE), (4, Access::REMOTE_READ), (8, Access::REMOTE_ATOMIC)];
-    rights.iter().filter(|(_, right)| access.contains(*right)).map(|(bit, _)| bit).sum()
+    RIGHTS.iter().filter(|(_, right)| access.contains(*right)).map(|(bit, _)| bit).sum()
 }
 
 fn pieces(of: &[u64], count: usize) -> fabriscope_verbs::SgeList {
@@ -640,8 +648,8 @@ fn pieces(of: &[u64], count: usize) -> fabriscope_verbs::SgeList {
     of.chunks_exact(2).take(count).map(piece).collect()
 }
 
-/// A send request; bytes that were copied when it was posted are staged in `memory`.
-fn send_request(post: &[u64], memory: Option<&HostMemory>) -> SendWr {
+/// A send request, and the bytes that were copied when it was posted.
+fn send_request(post: &[u64]) -> (SendWr, Vec<u8>) {
     let (code, bits) = (post[4] as u32, (post[4] >> 32) as u32);
     let (imm, count) = (post[5] as u32, (post[5] >> 32) as usize);
     let opcode = match code {
@@ -657,11 +665,8 @@ fn send_request(post: &[u64], memory: Option<&HostMemory>) -> SendWr {
     let flags = known.iter().filter(|(bit, _)| bits & bit != 0).fold(SendFlags::NONE, |all, (_, flag)| all | *flag);
     let sge = pieces(&post[11..], count);
     let (copied, qp_type) = (post[10] as u32 as usize, post[10] >> 32);
-    if let Some(memory) = memory.filter(|_| copied > 0) {
-        let bytes: Vec<u8> = post[11 + 2 * count..].iter().flat_map(|word| word.to_ne_bytes()).take(copied).collect();
-        memory.stage(bytes);
-    }
-    SendWr {
+    let copied: Vec<u8> = post[11 + 2 * count..].iter().flat_map(|word| word.to_ne_bytes()).take(copied).collect();
+    let request = SendWr {
         wr_id: post[3],
         opcode,
         sge,
@@ -677,7 +682,8 @@ fn send_request(post: &[u64], memory: Option<&HostMemory>) -> SendWr {
         remote_srqn: (qp_type == XRC_SEND).then_some(SrqId((post[7] >> 32) as u32)),
         eec: None,
         words: None,
-    }
+    };
+    (request, copied)
 }
 
 /// A completion as the stand-in reads it.

@@ -1,6 +1,7 @@
 //! What all programs of a run share: hosts, processes, sockets, and who waits for what.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
 use std::fs::File;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,6 +13,7 @@ use fabriscope_verbs::{AhId, AsyncEvent, CqId, Lid, Lkey, PdId, QpNum, SrqId, Wa
 use crate::arena::{Arena, SLOTS};
 use crate::device::Device;
 use crate::memory::HostMemory;
+use crate::process;
 use crate::question::Answer;
 use crate::sockets::{self, Sockets};
 
@@ -128,12 +130,44 @@ pub(crate) struct Arrival {
     pub first: Answer,
 }
 
+/// What a thread does between a question and its answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Doing {
+    Works,
+    Sleeps(Time),
+    Connects,
+    Joins,
+    WaitsFor(&'static str),
+    WaitsForListener { port: u16, host: u32 },
+    WaitsForDescriptors(usize),
+    WaitsForEvents(usize),
+    Polls { cq: CqId, nic: usize },
+    Spins,
+}
+
+impl fmt::Display for Doing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Doing::Works => f.write_str("works"),
+            Doing::Sleeps(until) => write!(f, "sleeps until {until}"),
+            Doing::Connects => f.write_str("connects"),
+            Doing::Joins => f.write_str("joins a multicast group"),
+            Doing::WaitsFor(what) => write!(f, "waits for {what}"),
+            Doing::WaitsForListener { port, host } => write!(f, "waits for somebody to listen on port {port} of host {host}"),
+            Doing::WaitsForDescriptors(count) => write!(f, "waits for one of {count} descriptors"),
+            Doing::WaitsForEvents(queues) => write!(f, "waits for an event of {queues} completion queues"),
+            Doing::Polls { cq, nic } => write!(f, "polls completion queue {cq} of adapter {nic}"),
+            Doing::Spins => f.write_str("spins on its memory"),
+        }
+    }
+}
+
 /// What a thread is doing, for the report of a run that hangs.
 #[derive(Debug, Clone)]
 pub(crate) struct Task {
     pub process: u32,
     pub rank: u32,
-    pub doing: String,
+    pub doing: Doing,
     pub since: Time,
     pub ended: bool,
 }
@@ -153,7 +187,6 @@ pub(crate) struct World {
     pub groups: BTreeMap<[u8; 16], Lid>,
     pub tasks: BTreeMap<usize, Task>,
     waiting: BTreeMap<Key, BTreeSet<u32>>,
-    slots: Vec<bool>,
     /// What a program spends on each message that it sent, beyond the calls.
     pub per_message: Span,
     /// When anything last happened that was not waiting.
@@ -200,10 +233,14 @@ impl Shared {
     pub fn new(arena: Arena, world: World) -> Shared {
         Shared { arena: Arc::new(arena), world: Arc::new(Mutex::new(world)), deaths: Arc::default() }
     }
-    /// Processes that have not ended, where nobody is at work with the world.
-    pub fn pids(&self) -> Vec<u32> {
-        let Ok(world) = self.world.try_lock() else { return Vec::new() };
-        world.programs.iter().filter(|program| program.status.is_none()).map(|program| program.pid).collect()
+    /// Ends all processes: those that have not ended, and what is left of the groups that any of them leads.
+    pub fn end_all(&self) {
+        for program in &self.world().programs {
+            process::kill_group(program.pid);
+            if program.status.is_none() {
+                process::kill(program.pid);
+            }
+        }
     }
     /// The world; not to be held over a wait.
     pub fn world(&self) -> MutexGuard<'_, World> {
@@ -235,7 +272,7 @@ impl Shared {
     pub fn look_at(&self, slot: usize) {
         let (pid, tid) = self.arena.owner(slot);
         if tid != 0 {
-            crate::process::signal_thread(pid, tid, libc::SIGSTKFLT);
+            process::signal_thread(pid, tid, libc::SIGSTKFLT);
         }
     }
 }
@@ -252,7 +289,6 @@ impl World {
             groups: BTreeMap::new(),
             tasks: BTreeMap::new(),
             waiting: BTreeMap::new(),
-            slots: vec![false; SLOTS],
             per_message: Span::ZERO,
             progress: Time::ZERO,
             complaints: Vec::new(),
@@ -265,14 +301,9 @@ impl World {
         self.starts.iter().all(Vec::is_empty) && self.tasks.values().all(|task| task.ended)
     }
 
-    /// A slot for a new thread.
-    pub fn take_slot(&mut self) -> Option<usize> {
-        let free = self.slots.iter().position(|taken| !taken)?;
-        self.slots[free] = true;
-        Some(free)
-    }
-    pub fn free_slot(&mut self, slot: usize) {
-        self.slots[slot] = false;
+    /// A slot that no thread has.
+    pub fn free_slot(&self) -> Option<usize> {
+        (0..SLOTS).find(|slot| self.tasks.get(slot).is_none_or(|task| task.ended))
     }
 
     /// A descriptor less names it.
@@ -280,19 +311,29 @@ impl World {
         let Descriptor::Stream(id) = descriptor else { return };
         let peer = self.sockets.peer(id);
         if self.sockets.close(process.now(), id) {
-            for end in peer.into_iter().chain([id]) {
-                let at = self.sockets.readable_at(end).unwrap_or(process.now());
-                self.tell(process, Key::Stream(end), at);
-            }
+            peer.into_iter().chain([id]).for_each(|end| self.tell_stream(process, end));
         }
     }
 
+    /// Tells whoever waits at a socket what is there now, or when it will be.
+    pub fn tell_stream(&mut self, process: &Process, id: sockets::Id) {
+        let at = self.sockets.readable_at(id).unwrap_or(process.now());
+        self.tell(process, Key::Stream(id), at);
+    }
+    /// The same at the other end.
+    pub fn tell_peer(&mut self, process: &Process, id: sockets::Id) {
+        if let Some(peer) = self.sockets.peer(id) {
+            self.tell_stream(process, peer);
+        }
+    }
+    /// Wakes the threads of a process that has ended, so that they end.
+    pub fn wake_threads(&self, process: &Process, program: u32) {
+        let threads = self.tasks.values().filter(|task| task.process == program && !task.ended);
+        threads.for_each(|task| process.tell(task.rank, process.now()));
+    }
     /// Tells who waits for `key` that something is there from `at` on.
     pub fn tell(&mut self, process: &Process, key: Key, at: Time) {
-        self.progress = self.progress.max(process.now());
-        for rank in self.waiting.get(&key).into_iter().flatten() {
-            process.tell(*rank, at.max(process.now()));
-        }
+        self.tell_some(process, key, at, usize::MAX);
     }
     /// The same to at most so many of them, those with the lowest numbers.
     pub fn tell_some(&mut self, process: &Process, key: Key, at: Time, most: usize) {
