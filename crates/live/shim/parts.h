@@ -16,6 +16,11 @@ bool live_answer_tsc(siginfo_t *info, void *context);
 /* Raises the signal that is due by now. */
 void live_raise_alarm(void);
 
+/* What a thread is called in the run. */
+int live_thread_number(void);
+/* Fills `bytes` with what is random to the program, and the same in every run. */
+void live_random(void *bytes, size_t size);
+
 /* memory.c */
 void live_watch_memory(void);
 void live_before_question(void);

@@ -55,6 +55,41 @@ __attribute__((constructor(102))) static void remember_end(void)
 }
 
 pid_t getpid(void) { return live_mine ? (pid_t)live_mine->number : (pid_t)live_syscall(SYS_getpid); }
+/* The first thread of a process is called like it; the others by their slots, above all processes. */
+#define FIRST_THREAD 30000
+int live_thread_number(void)
+{
+	bool first = live_mine->tid == atomic_load(&live_mine->pid);
+	return first ? (int)live_mine->number : FIRST_THREAD + (int)(live_mine - live_arena->slot);
+}
+pid_t gettid(void) { return live_mine ? live_thread_number() : (pid_t)live_syscall(SYS_gettid); }
+
+/* Programs that draw lots decide by them who begins: the lots of a process are those of its number. The generator is SplitMix64. */
+void live_random(void *bytes, size_t size)
+{
+	static uint64_t drawn;
+	for (size_t at = 0; at < size; at += 8) {
+		uint64_t word = ((uint64_t)live_mine->number << 32) + ++drawn * 0x9e3779b97f4a7c15ull;
+		word = (word ^ word >> 30) * 0xbf58476d1ce4e5b9ull;
+		word = (word ^ word >> 27) * 0x94d049bb133111ebull;
+		word ^= word >> 31;
+		memcpy((char *)bytes + at, &word, size - at < 8 ? size - at : 8);
+	}
+}
+ssize_t getrandom(void *bytes, size_t size, unsigned flags)
+{
+	if (!live_mine)
+		return live_syscall(SYS_getrandom, bytes, size, flags, 0, 0, 0);
+	live_random(bytes, size);
+	return (ssize_t)size;
+}
+int getentropy(void *bytes, size_t size)
+{
+	if (size > 256)
+		return errno = EIO, -1;
+	return getrandom(bytes, size, 0) < 0 ? -1 : 0;
+}
+
 pid_t getppid(void)
 {
 	return live_mine && live_mine->parent ? (pid_t)live_mine->parent : (pid_t)live_syscall(SYS_getppid);

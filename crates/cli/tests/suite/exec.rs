@@ -224,6 +224,16 @@ fn clocks_are_virtual() {
     assert_eq!(printed, "2026-01-01\nnode0\n2026-01-02\n");
 }
 
+/// Numbers of processes and threads, and what is random, are the same in every run: programs decide by them who begins.
+#[test]
+fn lots_are_drawn_alike() {
+    let script = "import os, threading; print(os.getpid(), threading.get_native_id(), os.urandom(8).hex())";
+    let draw = || stdout(&exec(&["--on", "ri2", "--", "python3", "-c", script]));
+    let drawn = draw();
+    assert!(drawn.starts_with("1000 1000 "), "{drawn}");
+    assert_eq!(drawn, draw());
+}
+
 /// Our layout of the public structures is that of the installed header.
 #[test]
 fn structures_are_those_of_libibverbs() {
