@@ -32,6 +32,7 @@ enum live_op {
 	OP_WAKE_WORD,
 	OP_WAIT_CHILD,
 	OP_REAL_PID,
+	OP_NOT_BEGUN,
 	OP_LOOK,
 	OP_SOCKET = 32,
 	OP_BIND,

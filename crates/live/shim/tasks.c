@@ -121,6 +121,11 @@ pid_t fork(void)
 	if (slot < 0)
 		return errno = EAGAIN, -1;
 	pid_t number = (pid_t)live_mine->args[0], pid = real();
+	if (pid < 0) {
+		int error = errno;
+		LIVE_ASK(OP_NOT_BEGUN, slot);
+		errno = error;
+	}
 	if (pid == 0) {
 		live_adopt((uint32_t)slot);
 		atomic_store(&live_mine->pid, (uint32_t)live_syscall(SYS_getpid));
@@ -274,7 +279,7 @@ static int spawn(const char *call, pid_t *pid, const char *path, const posix_spa
 	if (!error && pid)
 		*pid = number;
 	if (error)
-		LIVE_ASK(OP_WAIT_CHILD, -slot - 2); /* it never began */
+		LIVE_ASK(OP_NOT_BEGUN, slot);
 	return error;
 }
 int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attr, char *const words[],

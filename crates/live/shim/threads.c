@@ -40,6 +40,7 @@ struct beginning {
 static struct {
 	pthread_t thread;
 	uint32_t slot;
+	int64_t serial; /* slots are taken again */
 	bool known;
 } threads[MOST_THREADS];
 
@@ -72,18 +73,25 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*main)(
 	if (!live_mine)
 		return real(thread, attr, main, argument);
 	pthread_once(&once, make_key);
-	int64_t slot = LIVE_ASK(OP_NEW_THREAD);
+	int64_t slot = LIVE_ASK(OP_NEW_THREAD), serial = live_mine->args[1];
 	struct beginning *how = malloc(sizeof *how);
+	if (slot >= 0 && !how)
+		LIVE_ASK(OP_NOT_BEGUN, slot);
 	if (slot < 0 || !how)
 		return EAGAIN;
 	*how = (struct beginning){ main, argument, (uint32_t)slot };
 	atomic_store(&live_arena->slot[slot].pid, atomic_load(&live_mine->pid));
 	live_arena->slot[slot].number = live_mine->number;
 	int error = real(thread, attr, begin_thread, how);
+	if (error) {
+		free(how);
+		LIVE_ASK(OP_NOT_BEGUN, slot);
+	}
 	for (size_t i = 0; !error && i < MOST_THREADS; i++)
 		if (!threads[i].known) {
 			threads[i].thread = *thread;
 			threads[i].slot = (uint32_t)slot;
+			threads[i].serial = serial;
 			threads[i].known = true;
 			break;
 		}
@@ -96,7 +104,7 @@ int pthread_join(pthread_t thread, void **result)
 	for (size_t i = 0; live_mine && i < MOST_THREADS; i++)
 		if (threads[i].known && pthread_equal(threads[i].thread, thread)) {
 			threads[i].known = false;
-			LIVE_ASK(OP_WAIT_TASK, threads[i].slot);
+			LIVE_ASK(OP_WAIT_TASK, threads[i].slot, threads[i].serial);
 			break;
 		}
 	return real(thread, result);

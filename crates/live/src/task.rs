@@ -17,7 +17,8 @@ pub(crate) const FIRST_NUMBER: u32 = 1000;
 impl Thread {
     pub(crate) async fn task(&mut self, op: Op, question: &Question) -> Result<Answer, ProgramError> {
         let args = question.args;
-        if op != Op::WaitWord {
+        // What did not begin must be known before others go on, and so must who waits for a word.
+        if !matches!(op, Op::WaitWord | Op::NotBegun) {
             self.process.catch_up().await;
         }
         Ok(match op {
@@ -31,7 +32,7 @@ impl Thread {
             }
             Op::WaitTask => {
                 let slot = usize::try_from(args[0]).unwrap_or(usize::MAX);
-                while self.shared.world().tasks.get(&slot).is_some_and(|task| !task.ended) {
+                while self.shared.world().tasks.get(&slot).is_some_and(|task| task.serial == args[1] && !task.ended) {
                     self.doing(Doing::WaitsFor("another thread"));
                     if let Parked::Dead = self.park(&[Key::Task(slot)], &[], &[], Time::MAX).await {
                         break;
@@ -52,6 +53,18 @@ impl Thread {
                 let key = Key::Word { process: self.program, address: args[0] as u64 };
                 let most = usize::try_from(args[1]).unwrap_or(0);
                 self.shared.world().tell_some(&self.process, key, self.process.now(), most);
+                Answer::number(0)
+            }
+            Op::NotBegun => {
+                let slot = usize::try_from(args[0]).unwrap_or(usize::MAX);
+                let mut world = self.shared.world();
+                match world.tasks.get(&slot).map(|task| task.process) {
+                    Some(program) if program != self.program => {
+                        let program = &mut world.programs[program as usize];
+                        (program.status, program.reaped) = (Some(0), true);
+                    }
+                    _ => world.tasks.get_mut(&slot).into_iter().for_each(|task| task.ended = true),
+                }
                 Answer::number(0)
             }
             Op::WaitChild => return self.wait_child(args[0], args[1]).await,
@@ -75,7 +88,8 @@ impl Thread {
         drop(world);
         self.shared.arena.open(slot, number, parent);
         spawn(&self.shared, &self.process, Arrival { slot, program, first: Answer::number(0) });
-        Answer { args: vec![number.into()], ..Answer::number(slot as i64) }
+        let serial = self.shared.world().threads;
+        Answer { args: vec![number.into(), serial], ..Answer::number(slot as i64) }
     }
 
     fn new_process(&self) -> Answer {
@@ -115,16 +129,6 @@ impl Thread {
 
     /// `waitpid`: the number of a child that has ended, and what the operating system calls it.
     async fn wait_child(&mut self, which: i64, options: i64) -> Result<Answer, ProgramError> {
-        if which < -1 {
-            // A child that did not begin after all.
-            let slot = usize::try_from(-which - 2).unwrap_or(usize::MAX);
-            let mut world = self.shared.world();
-            if let Some(program) = world.tasks.get(&slot).map(|task| task.process) {
-                world.programs[program as usize].status = Some(0);
-                world.programs[program as usize].reaped = true;
-            }
-            return Ok(Answer::number(0));
-        }
         loop {
             self.note_deaths();
             let found = {

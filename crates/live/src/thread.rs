@@ -53,7 +53,10 @@ pub(crate) async fn serve(mut thread: Thread, first: Answer) -> Result<(), Progr
     thread.answer(&first);
     loop {
         let Some(question) = thread.next_question() else {
-            thread.clear_up(None);
+            // A thread that could not be started after all leaves its process as it is.
+            if thread.shared.is_dead(thread.program) {
+                thread.clear_up(None);
+            }
             return Ok(());
         };
         let fate = thread.handle(question).await?;
@@ -80,7 +83,7 @@ impl Thread {
                 self.pass_on_deaths();
                 return Some(self.shared.arena.question(self.slot));
             }
-            if self.shared.is_dead(self.program) {
+            if self.shared.is_dead(self.program) || self.shared.world().tasks.get(&self.slot).is_none_or(|task| task.ended) {
                 return None;
             }
             let (pid, _) = self.shared.arena.owner(self.slot);
@@ -301,8 +304,13 @@ impl Thread {
 
 /// Serves a thread on a core of the node of `process`.
 pub(crate) fn spawn(shared: &Shared, process: &Process, Arrival { slot, program, first }: Arrival) {
-    let task = Task { process: program, rank: u32::MAX, doing: Doing::Works, since: process.now(), ended: false };
-    shared.world().tasks.insert(slot, task);
+    {
+        let mut world = shared.world();
+        world.threads += 1;
+        let serial = world.threads;
+        let task = Task { serial, process: program, rank: u32::MAX, doing: Doing::Works, since: process.now(), ended: false };
+        world.tasks.insert(slot, task);
+    }
     let shared = shared.clone();
     let begin = move |process: Process| -> fabriscope_node::Program {
         if let Some(task) = shared.world().tasks.get_mut(&slot) {

@@ -165,6 +165,8 @@ impl fmt::Display for Doing {
 /// What a thread is doing, for the report of a run that hangs.
 #[derive(Debug, Clone)]
 pub(crate) struct Task {
+    /// Which of all threads it is: slots are taken again.
+    pub serial: i64,
     pub process: u32,
     pub rank: u32,
     pub doing: Doing,
@@ -186,6 +188,8 @@ pub(crate) struct World {
     /// Multicast groups that were ever joined.
     pub groups: BTreeMap<[u8; 16], Lid>,
     pub tasks: BTreeMap<usize, Task>,
+    /// Threads that ever were.
+    pub threads: i64,
     waiting: BTreeMap<Key, BTreeSet<u32>>,
     /// What a program spends on each message that it sent, beyond the calls.
     pub per_message: Span,
@@ -288,6 +292,7 @@ impl World {
             sockets,
             groups: BTreeMap::new(),
             tasks: BTreeMap::new(),
+            threads: 0,
             waiting: BTreeMap::new(),
             per_message: Span::ZERO,
             progress: Time::ZERO,

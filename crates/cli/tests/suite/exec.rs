@@ -224,6 +224,46 @@ fn clocks_are_virtual() {
     assert_eq!(printed, "2026-01-01\nnode0\n2026-01-02\n");
 }
 
+/// A thread is waited for by what it is, not by where it was; what could not be started leaves nothing that others wait for.
+#[test]
+fn threads_and_processes_begin_and_end() {
+    const PROGRAM: &str = r#"
+#include <pthread.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+extern char **environ;
+static void *quick(void *argument) { return argument; }
+static void *slow(void *argument) { sleep(5); return argument; }
+int main(void)
+{
+	pthread_t one, other;
+	pthread_attr_t large;
+	pid_t child;
+	char *words[] = { "none", NULL };
+	pthread_create(&one, NULL, quick, NULL);
+	usleep(1000);
+	pthread_create(&other, NULL, slow, NULL);
+	pthread_join(one, NULL);
+	puts("quick");
+	pthread_join(other, NULL);
+	puts("slow");
+	puts(strerror(posix_spawn(&child, "/no/such", NULL, NULL, words, environ)));
+	pthread_attr_init(&large);
+	pthread_attr_setstacksize(&large, (size_t)1 << 50);
+	puts(strerror(pthread_create(&one, &large, quick, NULL)));
+	return 0;
+}
+"#;
+    let folder = tempfile::tempdir().unwrap();
+    let (source, program) = (folder.path().join("main.c"), folder.path().join("main"));
+    std::fs::write(&source, PROGRAM).unwrap();
+    assert!(Command::new("cc").arg("-o").arg(&program).arg(&source).arg("-lpthread").status().expect(INSTALL).success());
+    let printed = stdout(&exec(&["--on", "ri2", "--", program.to_str().unwrap()]));
+    assert_eq!(printed, "quick\nslow\nNo such file or directory\nResource temporarily unavailable\n");
+}
+
 /// Numbers of processes and threads, and what is random, are the same in every run: programs decide by them who begins.
 #[test]
 fn lots_are_drawn_alike() {
