@@ -4,10 +4,13 @@
 #include "parts.h"
 #include "sockets.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,12 +81,17 @@ static void await_turn(struct live_slot *slot)
 			return;
 		pause_a_little();
 	}
+	for (uint64_t look = 0; look < live_arena->yields; look++) {
+		live_syscall(SYS_sched_yield);
+		if (atomic_load_explicit(&slot->turn, memory_order_acquire) == TURN_PROGRAM)
+			return;
+	}
 	const struct timespec a_second = { 1, 0 };
 	atomic_store(&slot->program_sleeps, 1);
 	while (atomic_load(&slot->turn) != TURN_PROGRAM) {
-		live_syscall(SYS_futex, &slot->turn, FUTEX_WAIT, TURN_FABRIC, &a_second, NULL, 0);
+		long woken = live_syscall(SYS_futex, &slot->turn, FUTEX_WAIT, TURN_FABRIC, &a_second, NULL, 0);
 		/* Without the fabric nothing goes on. */
-		if (live_syscall(SYS_kill, live_arena->fabric, 0) < 0 && errno == ESRCH)
+		if (woken < 0 && errno == ETIMEDOUT && live_syscall(SYS_kill, live_arena->fabric, 0) < 0 && errno == ESRCH)
 			live_syscall(SYS_exit_group, 137);
 	}
 	atomic_store(&slot->program_sleeps, 0);
@@ -165,6 +173,28 @@ void live_hello(void)
 	}
 }
 
+/* Leaves the fabric a core of its own: a turn then passes without anybody being put to sleep and woken. */
+static void keep_off(uint64_t core)
+{
+	cpu_set_t cores;
+	if (core == 0 || core > CPU_SETSIZE || live_syscall(SYS_sched_getaffinity, 0, sizeof cores, &cores) < 0)
+		return;
+	CPU_CLR(core - 1, &cores);
+	if (CPU_COUNT(&cores) > 0)
+		live_syscall(SYS_sched_setaffinity, 0, sizeof cores, &cores);
+}
+
+/* Cores of virtual hosts are virtual ones: programs that choose theirs get them all. */
+int sched_setaffinity(pid_t pid, size_t size, const cpu_set_t *cores)
+{
+	return live_mine ? 0 : (int)live_syscall(SYS_sched_setaffinity, pid, size, cores);
+}
+int pthread_setaffinity_np(pthread_t thread, size_t size, const cpu_set_t *cores)
+{
+	REAL(pthread_setaffinity_np);
+	return live_mine ? 0 : real(thread, size, cores);
+}
+
 static void refuse(const char *what)
 {
 	static const char before[] = "fabriscope: ";
@@ -202,6 +232,7 @@ void live_start(void)
 	/* Whoever was started past the calls that this library sees is on its own. */
 	if (!atomic_compare_exchange_strong(&mine->pid, &free, pid) && free != pid)
 		return;
+	keep_off(live_arena->core);
 	live_adopt(index);
 	live_await_start();
 	live_hello();

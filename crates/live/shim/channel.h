@@ -108,9 +108,11 @@ struct live_arena {
 	uint64_t tsc_read;       /* ps of an instruction */
 	uint64_t post_send;      /* ps that posting costs, as far as clocks need it before the fabric says it */
 	uint64_t post_recv;
-	uint64_t spin;           /* looks at the turn before a side sleeps */
+	uint64_t spin;           /* looks at the turn before a side lets others run */
+	uint64_t yields;         /* times that it does so before it sleeps */
+	uint64_t core;           /* of the fabric alone, counted from 1; 0: programs run on all */
 	uint64_t fabric;         /* process number of the fabric */
-	uint64_t spare[6];
+	uint64_t spare[4];
 	struct live_slot slot[];
 };
 

@@ -58,11 +58,15 @@ pub(crate) struct Header {
     /// Posting, as far as clocks need it before the fabric says it, in ps.
     pub post_send: u64,
     pub post_recv: u64,
-    /// Looks at the turn before a thread sleeps.
+    /// Looks at the turn before a side lets others run.
     pub spin: u64,
+    /// Times that it does so before it sleeps.
+    pub yields: u64,
+    /// The core of the fabric alone, counted from 1; 0: programs run on all.
+    pub core: u64,
     /// Process number of the fabric.
     pub fabric: u64,
-    pub spare: [u64; 6],
+    pub spare: [u64; 4],
 }
 
 /// The file, mapped.
@@ -70,6 +74,7 @@ pub(crate) struct Arena {
     at: *mut u8,
     size: usize,
     spin: u64,
+    yields: u64,
 }
 
 // SAFETY: the pointer is to shared memory that lives as long as the arena; the protocol of turns keeps both sides apart.
@@ -100,7 +105,7 @@ impl Arena {
         if at == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let arena = Arena { at: at.cast(), size, spin: header.spin };
+        let arena = Arena { at: at.cast(), size, spin: header.spin, yields: header.yields };
         // SAFETY: the header lies at the start of the mapping, which is aligned to pages.
         unsafe { arena.at.cast::<Header>().write(Header { magic: MAGIC, slots: SLOTS as u32, ..header }) };
         Ok(arena)
@@ -156,6 +161,12 @@ impl Arena {
                 return Came::Question;
             }
             std::hint::spin_loop();
+        }
+        for _ in 0..self.yields {
+            std::thread::yield_now();
+            if turn.load(Ordering::Acquire) == FABRIC {
+                return Came::Question;
+            }
         }
         // SAFETY: the field lives as long as the mapping.
         let sleeps = unsafe { &(*self.slot(index)).fabric_sleeps };

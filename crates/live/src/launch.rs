@@ -60,8 +60,10 @@ const BOOT: u64 = 1_000_000_000_000;
 const CLOCK_READ: Span = Span::from_ns(25);
 /// Reading the time stamp counter: so little that no measurement shows it, and so much that a loop around it ends. Basis: assumed.
 const TSC_READ: Span = Span::from_ns(1);
-/// Looks at the turn before a side sleeps: some 10 us.
-const SPIN: u64 = 2_000;
+/// Looks at the turn before a side lets others run, and times that it does so before it sleeps. Another process of the same core runs within
+/// 1 us then, where waking one that sleeps takes 15 to 25 (docs/performance.md).
+const SPIN: u64 = 20;
+const YIELDS: u64 = 200;
 
 /// The nodes that so many hosts are: as for benchmarks between nodes, those that the cluster names.
 #[must_use]
@@ -249,7 +251,7 @@ pub fn abandon() {
 static CURRENT: Mutex<Option<(PathBuf, Shared)>> = Mutex::new(None);
 
 fn header(parts: &ResolvedCluster) -> Header {
-    let cpu = timing::cpu(parts);
+    let (cpu, core) = (timing::cpu(parts), process::own_core());
     Header {
         epoch: EPOCH,
         boot: BOOT,
@@ -259,7 +261,9 @@ fn header(parts: &ResolvedCluster) -> Header {
         fabric: std::process::id().into(),
         post_send: (cpu.wqe_build + cpu.mmio_busy).as_ps(),
         post_recv: cpu.post_recv.as_ps(),
-        spin: if std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1) { SPIN } else { 0 },
+        spin: if core > 0 { SPIN } else { 0 },
+        yields: if core > 0 { YIELDS } else { 0 },
+        core,
         ..Header::default()
     }
 }

@@ -47,3 +47,13 @@ pub(crate) fn before_exec() {
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
     }
 }
+
+/// The core that this thread runs on, counted from 1, where there are others for the programs; otherwise 0.
+#[allow(unsafe_code)]
+pub(crate) fn own_core() -> u64 {
+    if std::thread::available_parallelism().map_or(1, std::num::NonZero::get) < 2 {
+        return 0;
+    }
+    // SAFETY: it has no arguments, and only tells a number.
+    u64::try_from(unsafe { libc::sched_getcpu() } + 1).unwrap_or(0)
+}

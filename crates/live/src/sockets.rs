@@ -33,6 +33,8 @@ const WINDOW: usize = 256 * 1024;
 /// Within a host. Basis: assumed.
 const LOOPBACK: Span = Span::from_us(5);
 const FIRST_EPHEMERAL: u16 = 32768;
+/// The first byte of addresses that never leave a host.
+pub(crate) const LOOPBACK_NET: u32 = 127;
 
 /// An address: host and port.
 pub(crate) type Address = (u32, u16);
@@ -190,8 +192,9 @@ impl Sockets {
             return Outcome::Failed(libc::EISCONN);
         }
         let Some(listener) = self.listener(host, port) else {
-            // The own kernel refuses at once.
-            let until = if host == self.streams[id].host { begun } else { begun + PATIENCE };
+            // The own kernel refuses at once, and so does that of the host on whose loopback the launcher is.
+            let near = host == self.streams[id].host || address >> 24 == LOOPBACK_NET;
+            let until = if near { begun } else { begun + PATIENCE };
             return if now >= until { Outcome::Failed(libc::ECONNREFUSED) } else { Outcome::Wait(Some(until)) };
         };
         let way = self.way(self.streams[id].host, host);

@@ -6,7 +6,7 @@ use fabriscope_verbs::CqId;
 
 use crate::address;
 use crate::question::{Answer, Op, Question};
-use crate::sockets::{Id, Outcome, Sockets};
+use crate::sockets::{Id, LOOPBACK_NET, Outcome, Sockets};
 use crate::thread::{Parked, Thread, nanoseconds};
 use crate::world::{Descriptor, Doing, Key, Watched};
 
@@ -120,7 +120,7 @@ impl Thread {
             let world = self.shared.world();
             (world.nics, world.hosts.len(), world.programs[self.program as usize].home)
         };
-        let loopback = address >> 24 == 127 || address == 0;
+        let loopback = address >> 24 == LOOPBACK_NET || address == 0;
         let here = if self.shared.world().sockets.listens(node, port) { node } else { home };
         let to = if loopback { Some(here) } else { address::node_at(address, nics) };
         let to = to.filter(|to| (*to as usize) < hosts).ok_or(libc::ENETUNREACH)?;
