@@ -75,6 +75,8 @@ enum live_op {
 	OP_POLL_CQ,
 	OP_ASYNC_EVENT,
 	OP_POST,
+	OP_CM_OPEN,
+	OP_CM_CALL,
 };
 
 /* A post among those in front of a question. */
@@ -89,7 +91,7 @@ struct live_slot {
 	uint32_t number;   /* of the process in the run: what getpid() says */
 	uint32_t op;
 	uint32_t posts;    /* bytes of posts at the start of `data` */
-	uint32_t length;   /* bytes of the question behind them */
+	uint32_t length;   /* bytes of the question behind them, or of the answer */
 	uint32_t parent;   /* the process that started it, by its number */
 	uint64_t spent;    /* ps of work since the last answer and the last post */
 	uint64_t now;      /* ps, when the fabric answered */

@@ -29,6 +29,8 @@ static uint32_t ask_name(const char *name)
 	return found > 0 ? (uint32_t)found : 0;
 }
 
+uint32_t live_own_address(void) { return ask_name(NULL); }
+
 int gethostname(char *name, size_t size)
 {
 	struct utsname real;
@@ -88,7 +90,8 @@ struct hostent *gethostbyname(const char *name)
 
 static const char *redirected(const char *path, char *room, size_t size)
 {
-	static const char *const of_host[] = { "/proc/cpuinfo", "/etc/hosts", "/etc/hostname", "/sys/class/infiniband", "/dev/infiniband" };
+	static const char *const of_host[] = { "/proc/cpuinfo", "/etc/hosts", "/etc/hostname", "/sys/class/infiniband", "/dev/infiniband",
+					  "/sys/class/misc/rdma_cm" };
 	const char *folder = live_mine ? getenv("FABRISCOPE_LIVE_HOST") : NULL;
 	for (size_t i = 0; folder && path && i < sizeof of_host / sizeof *of_host; i++)
 		if (!strncmp(path, of_host[i], strlen(of_host[i]))) {
@@ -118,7 +121,8 @@ int open(const char *path, int flags, ...)
 	va_start(list, flags);
 	mode_t mode = mode_of(flags, list);
 	va_end(list);
-	return (int)live_syscall(SYS_openat, AT_FDCWD, OF_HOST(path), flags, mode, 0, 0);
+	int fd = (int)live_syscall(SYS_openat, AT_FDCWD, OF_HOST(path), flags, mode, 0, 0);
+	return live_is_connection_manager(path) ? live_open_connections(fd) : fd;
 }
 int open64(const char *path, int flags, ...) __attribute__((alias("open")));
 int __open_2(const char *path, int flags) { return open(path, flags); }

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* clock.c */
 void live_watch_clock(void);
@@ -20,6 +21,14 @@ void live_raise_alarm(void);
 int live_thread_number(void);
 /* Fills `bytes` with what is random to the program, and the same in every run. */
 void live_random(void *bytes, size_t size);
+
+/* names.c: this host's address on the management network. */
+uint32_t live_own_address(void);
+
+/* connections.c */
+bool live_is_connection_manager(const char *path);
+int live_open_connections(int fd);
+ssize_t live_command(int fd, const void *bytes, size_t size);
 
 /* memory.c */
 void live_watch_memory(void);

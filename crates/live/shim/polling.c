@@ -19,11 +19,7 @@
 #define FIRST_LOOK_NS 8000
 #define MOST_POLLED 1024
 
-static bool is_served(int fd)
-{
-	enum live_kind kind = live_kind_of(fd);
-	return live_mine && (kind == FD_STREAM || kind == FD_EVENTS);
-}
+static bool is_served(int fd) { return live_mine && live_is_served(fd); }
 
 static int real_poll(struct pollfd *fds, nfds_t count, int ms)
 {
@@ -217,7 +213,10 @@ void live_forget_poll_set(int fd)
 int epoll_ctl(int set, int op, int fd, struct epoll_event *event)
 {
 	int result = (int)live_syscall(SYS_epoll_ctl, set, op, fd, event, 0, 0);
-	if (result < 0 || live_kind_of(set) != FD_POLL_SET)
+	/* The kernel does not poll what stands for the connection manager. */
+	if (result < 0 && !(errno == EPERM && live_kind_of(fd) == FD_CONNECTIONS))
+		return result;
+	if (live_kind_of(set) != FD_POLL_SET)
 		return result;
 	struct interest **at = interest_at(set, fd);
 	if (op == EPOLL_CTL_DEL) {

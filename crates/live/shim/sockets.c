@@ -36,6 +36,16 @@ static bool is_kernels(int fd, short events)
 	return true;
 }
 
+/* What came of such a call. Whoever tries again and again lets others go on in the meantime. */
+static long tried(long result)
+{
+	if (result < 0 && errno == EAGAIN && live_mine) {
+		LIVE_ASK(OP_YIELD);
+		errno = EAGAIN;
+	}
+	return result;
+}
+
 bool live_blocks(int fd) { return !(live_syscall(SYS_fcntl, fd, F_GETFL, 0, 0, 0, 0) & O_NONBLOCK); }
 static bool blocks(int fd, int flags) { return !(flags & MSG_DONTWAIT) && live_blocks(fd); }
 
@@ -135,7 +145,7 @@ int connect(int fd, const struct sockaddr *address, socklen_t length)
 int accept4(int fd, struct sockaddr *address, socklen_t *length, int flags)
 {
 	if (is_kernels(fd, POLLIN))
-		return (int)live_syscall(SYS_accept4, fd, address, length, flags, 0, 0);
+		return (int)tried(live_syscall(SYS_accept4, fd, address, length, flags, 0, 0));
 	int domain = domain_of(fd);
 	int made = (int)live_syscall(SYS_socket, domain, SOCK_STREAM | flags, 0, 0, 0, 0);
 	if (made < 0)
@@ -197,7 +207,7 @@ ssize_t sendto(int fd, const void *bytes, size_t size, int flags, const struct s
 ssize_t send(int fd, const void *bytes, size_t size, int flags) { return sendto(fd, bytes, size, flags, NULL, 0); }
 ssize_t recvfrom(int fd, void *bytes, size_t size, int flags, struct sockaddr *from, socklen_t *length)
 {
-	return is_kernels(fd, POLLIN) ? live_syscall(SYS_recvfrom, fd, bytes, size, flags, from, length) : get(fd, bytes, size, flags);
+	return is_kernels(fd, POLLIN) ? tried(live_syscall(SYS_recvfrom, fd, bytes, size, flags, from, length)) : get(fd, bytes, size, flags);
 }
 ssize_t recv(int fd, void *bytes, size_t size, int flags) { return recvfrom(fd, bytes, size, flags, NULL, NULL); }
 ssize_t __recv_chk(int fd, void *bytes, size_t size, size_t room, int flags)
@@ -207,7 +217,7 @@ ssize_t __recv_chk(int fd, void *bytes, size_t size, size_t room, int flags)
 }
 ssize_t read(int fd, void *bytes, size_t size)
 {
-	return is_kernels(fd, POLLIN) ? live_syscall(SYS_read, fd, bytes, size, 0, 0, 0) : get(fd, bytes, size, 0);
+	return is_kernels(fd, POLLIN) ? tried(live_syscall(SYS_read, fd, bytes, size, 0, 0, 0)) : get(fd, bytes, size, 0);
 }
 ssize_t __read_chk(int fd, void *bytes, size_t size, size_t room)
 {
@@ -216,6 +226,8 @@ ssize_t __read_chk(int fd, void *bytes, size_t size, size_t room)
 }
 ssize_t write(int fd, const void *bytes, size_t size)
 {
+	if (live_mine && live_kind_of(fd) == FD_CONNECTIONS)
+		return live_command(fd, bytes, size);
 	return is_kernels(fd, POLLOUT) ? live_syscall(SYS_write, fd, bytes, size, 0, 0, 0) : put(fd, bytes, size, 0);
 }
 
@@ -238,7 +250,7 @@ ssize_t writev(int fd, const struct iovec *list, int count)
 ssize_t readv(int fd, const struct iovec *list, int count)
 {
 	if (is_kernels(fd, POLLIN))
-		return live_syscall(SYS_readv, fd, list, count, 0, 0, 0);
+		return tried(live_syscall(SYS_readv, fd, list, count, 0, 0, 0));
 	ssize_t done = 0;
 	for (int i = 0; i < count; i++) {
 		if (!list[i].iov_len)
@@ -260,7 +272,7 @@ ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
 	if (is_kernels(fd, POLLIN))
-		return live_syscall(SYS_recvmsg, fd, message, flags, 0, 0, 0);
+		return tried(live_syscall(SYS_recvmsg, fd, message, flags, 0, 0, 0));
 	message->msg_controllen = 0;
 	message->msg_flags = 0;
 	return readv(fd, message->msg_iov, (int)message->msg_iovlen);
@@ -276,7 +288,7 @@ int shutdown(int fd, int how)
 int close(int fd)
 {
 	enum live_kind kind = live_kind_of(fd);
-	if (live_mine && (kind == FD_STREAM || kind == FD_EVENTS))
+	if (live_mine && live_is_served(fd))
 		LIVE_ASK(OP_CLOSE, fd);
 	if (kind == FD_POLL_SET)
 		live_forget_poll_set(fd);
@@ -290,7 +302,7 @@ static int copied(int from, int to)
 	if (to < 0 || kind == FD_KERNEL || !live_mine)
 		return to;
 	live_set_kind(to, kind);
-	if (kind == FD_STREAM || kind == FD_EVENTS)
+	if (live_is_served(from))
 		LIVE_ASK(OP_DUP, from, to);
 	return to;
 }

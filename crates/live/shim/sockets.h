@@ -12,6 +12,7 @@ enum live_kind {
 	FD_STREAM,   /* a socket or a pipe of the virtual hosts */
 	FD_EVENTS,   /* events of completion queues, or of a device */
 	FD_POLL_SET, /* an epoll descriptor */
+	FD_CONNECTIONS, /* the connection manager's events; takes commands */
 };
 
 #define MOST_FDS 65536
@@ -24,6 +25,12 @@ static inline void live_set_kind(int fd, enum live_kind kind)
 		live_kinds[fd] = (uint8_t)kind;
 }
 
+/* Whether the fabric knows of a descriptor. */
+static inline bool live_is_served(int fd)
+{
+	enum live_kind kind = live_kind_of(fd);
+	return kind == FD_STREAM || kind == FD_EVENTS || kind == FD_CONNECTIONS;
+}
 /* Whether calls on a descriptor wait. */
 bool live_blocks(int fd);
 /* Waits in virtual time until a descriptor of the kernel is ready, so that the call after it does not block; nothing where it does not block. */

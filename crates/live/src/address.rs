@@ -22,12 +22,28 @@ pub(crate) fn management(node: u32) -> u32 {
     MANAGEMENT + node + 1
 }
 
-/// The host that has an address of either network; `endpoints` of each host are as many.
-pub(crate) fn node_at(address: u32, nics: u32) -> Option<u32> {
-    if address & 0xffff_0000 == MANAGEMENT {
-        return (address & 0xffff).checked_sub(1);
+/// The host that has an address on the management network.
+pub(crate) fn managed(address: u32) -> Option<u32> {
+    if address & 0xffff_0000 == MANAGEMENT { (address & 0xffff).checked_sub(1) } else { None }
+}
+
+/// The address of the interface of an adapter's port.
+pub(crate) fn of_port(lid: Lid) -> u32 {
+    FABRIC + lid.0 + 1
+}
+
+/// The GID of the group that an address of IP multicast stands for. Source: the kernel's `ip_ib_mc_map`, with the connection manager's signature;
+/// on Ethernet the form of RoCE v1.
+pub(crate) fn group(ethernet: bool, address: u32) -> [u8; 16] {
+    let mut gid = [0; 16];
+    if ethernet {
+        (gid[0], gid[1], gid[10], gid[11]) = (0xff, 0x0e, 0xff, 0xff);
+        gid[12..].copy_from_slice(&address.to_be_bytes());
+    } else {
+        gid[..6].copy_from_slice(&[0xff, 0x12, 0x40, 0x01, 0xff, 0xff]);
+        gid[12..].copy_from_slice(&(address & 0x0fff_ffff).to_be_bytes());
     }
-    if address & 0xff00_0000 == FABRIC { Some((address & 0xff_ffff).checked_sub(1)? / nics.max(1)) } else { None }
+    gid
 }
 
 /// The GID that datagrams of a port carry.
@@ -40,7 +56,7 @@ pub(crate) fn gid(ethernet: bool, lid: Lid) -> [u8; 16] {
         (gid[14], gid[15]) = (high, low);
     } else if ethernet {
         gid[10..12].copy_from_slice(&[0xff, 0xff]);
-        gid[12..].copy_from_slice(&(FABRIC + lid.0 + 1).to_be_bytes());
+        gid[12..].copy_from_slice(&of_port(lid).to_be_bytes());
     } else {
         gid[..8].copy_from_slice(&0xfe80_0000_0000_0000_u64.to_be_bytes());
         gid[8..].copy_from_slice(&guid(lid).to_be_bytes());
@@ -68,10 +84,16 @@ mod tests {
 
     #[test]
     fn addresses_lead_back_to_hosts() {
-        assert_eq!(node_at(management(7), 2), Some(7));
-        assert_eq!([FABRIC + 1, FABRIC + 2, FABRIC + 3].map(|address| node_at(address, 2)), [Some(0), Some(0), Some(1)]);
-        assert_eq!([0x7f00_0001, MANAGEMENT, FABRIC].map(|address| node_at(address, 1)), [None; 3]);
+        assert_eq!(managed(management(7)), Some(7));
+        assert_eq!([0x7f00_0001, MANAGEMENT, FABRIC].map(managed), [None; 3]);
         assert_eq!(gid(true, Lid(258)), [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 10, 0, 1, 3]);
         assert_eq!(gid(false, Lid(0))[..8], [0xfe, 0x80, 0, 0, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn groups_of_addresses_are_those_of_the_kernel() {
+        // 239.1.2.3 in the partition ffff.
+        assert_eq!(group(false, 0xef01_0203), [0xff, 0x12, 0x40, 0x01, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0x0f, 1, 2, 3]);
+        assert_eq!(group(true, 0xef01_0203)[10..], [0xff, 0xff, 239, 1, 2, 3]);
     }
 }

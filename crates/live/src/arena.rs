@@ -208,6 +208,7 @@ impl Arena {
         raw.args[..args.len()].copy_from_slice(args);
         let most = data.len().min(DATA);
         raw.data[..most].copy_from_slice(&data[..most]);
+        raw.length = most as u32;
         raw.turn.store(PROGRAM, Ordering::SeqCst);
         if raw.program_sleeps.load(Ordering::SeqCst) != 0 {
             // SAFETY: a futex on a word of the mapping.

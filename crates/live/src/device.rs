@@ -15,7 +15,7 @@ const FIRMWARE: &str = "28.39.1002";
 #[derive(Debug, Clone)]
 pub(crate) struct Device {
     name: String,
-    lid: Lid,
+    pub lid: Lid,
     pub ethernet: bool,
     kind: Kind,
     mtu: Mtu,
@@ -58,6 +58,18 @@ impl Device {
             pkeys: vec![0xffff],
         };
         target.devices.iter().zip(lids).map(device).collect()
+    }
+
+    /// The address of its interface.
+    pub fn address(&self) -> u32 {
+        address::of_port(self.lid)
+    }
+    pub fn guid(&self) -> u64 {
+        address::guid(self.lid)
+    }
+    /// The code of its MTU.
+    pub fn mtu_code(&self) -> u32 {
+        self.mtu as u32
     }
 
     /// Files below the folder of the host that tell of the adapter, with what is in them.

@@ -16,6 +16,7 @@ use fabriscope_units::{Span, Time};
 use fabriscope_verbs::Lid;
 
 use crate::arena::{Arena, Header};
+use crate::cm;
 use crate::device::Device;
 use crate::elf;
 use crate::error::LiveError;
@@ -103,7 +104,7 @@ pub fn run(
     let arena_of_run = Arena::create(&arena, header).map_err(|error| LiveError::Folder { path: arena.clone(), error })?;
     let target = Target::of(&cluster.parts, Layout { nodes: 2, per_node: 1 }, Binding::new(Vec::new()));
     let hosts = hosts((cluster, &target), (names, &seats), folder.path(), header.tsc)?;
-    let shared = Shared::new(arena_of_run, world(cluster, target, hosts, settings));
+    let shared = Shared::new(arena_of_run, world(target, hosts, settings));
     let mut starts: Vec<Vec<(u32, Command)>> = names.iter().map(|_| Vec::new()).collect();
     for (index, (command, program)) in (0..).zip(commands.iter().zip(programs)) {
         let node = names.iter().position(|name| *name == command.host).unwrap_or(0);
@@ -141,10 +142,10 @@ pub fn run(
 }
 
 /// What programs share before any of them has begun.
-fn world(cluster: &Cluster, target: Target, hosts: Vec<Host>, settings: &Settings) -> World {
+fn world(target: Target, hosts: Vec<Host>, settings: &Settings) -> World {
     let mut sockets = Sockets::default();
     sockets.management = settings.management;
-    let mut world = World::new(hosts, cluster.parts.sole().node.nics, sockets);
+    let mut world = World::new(hosts, sockets);
     world.per_message = target.perftest.map_or(Span::ZERO, |perftest| *perftest.loop_overhead);
     world.ranks_per_node = settings.ranks_per_node;
     world
@@ -159,6 +160,9 @@ async fn host(process: Process, shared: Shared, (node, starts): (u32, Vec<(u32, 
         let come = std::mem::take(&mut shared.world().starts[node as usize]);
         for arrival in come {
             spawn(&shared, &process, arrival);
+        }
+        if shared.world().wants_agents {
+            cm::agent::begin(&shared, &process, node)?;
         }
         if shared.world().is_over() {
             return Ok(());
@@ -297,13 +301,18 @@ fn hosts(
         write("etc/hostname", &format!("{name}\n"))?;
         let nodes = folder.join("dev/infiniband");
         fs::create_dir_all(&nodes).map_err(|error| LiveError::Folder { path: nodes.clone(), error })?;
+        write("sys/class/misc/rdma_cm/abi_version", &format!("{}\n", cm::abi::VERSION))?;
+        let link = |name: &str| {
+            // A device that anybody may open: nothing is asked of it.
+            let node = nodes.join(name);
+            std::os::unix::fs::symlink("/dev/null", &node).map_err(|error| LiveError::Folder { path: node.clone(), error })
+        };
+        link("rdma_cm")?;
         for (number, device) in devices.iter().enumerate() {
             device.files().iter().try_for_each(|(file, text)| write(file, text))?;
-            // A device that anybody may open: nothing is asked of it.
-            let node = nodes.join(format!("uverbs{number}"));
-            std::os::unix::fs::symlink("/dev/null", &node).map_err(|error| LiveError::Folder { path: node.clone(), error })?;
+            link(&format!("uverbs{number}"))?;
         }
-        hosts.push(Host { name: name.clone(), devices, memories });
+        hosts.push(Host { name: name.clone(), devices, memories, agent: Vec::new() });
     }
     Ok(hosts)
 }

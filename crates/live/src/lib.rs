@@ -11,6 +11,7 @@
 
 mod address;
 mod arena;
+mod cm;
 mod device;
 mod elf;
 mod error;

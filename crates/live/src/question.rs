@@ -85,6 +85,8 @@ ops! {
     PollCq = 88,
     AsyncEvent = 89,
     Post = 90,
+    CmOpen = 91,
+    CmCall = 92,
 }
 
 /// An answer.

@@ -5,6 +5,7 @@ use fabriscope_units::{Span, Time};
 use fabriscope_verbs::CqId;
 
 use crate::address;
+use crate::cm::agent::transmit;
 use crate::question::{Answer, Op, Question};
 use crate::sockets::{Id, LOOPBACK_NET, Outcome, Sockets};
 use crate::thread::{Parked, Thread, nanoseconds};
@@ -33,6 +34,7 @@ impl Thread {
             Op::Close => {
                 if let Some(descriptor) = self.own_program(|program| program.descriptors.remove(&fd)) {
                     self.shared.world().close(&self.process, descriptor);
+                    transmit(&self.shared, &self.process, node);
                 }
                 return Ok(Answer::number(0));
             }
@@ -41,9 +43,7 @@ impl Thread {
                 let program = &mut world.programs[self.program as usize];
                 let Some(descriptor) = program.descriptors.get(&fd).copied() else { return Ok(Answer::error(libc::EBADF)) };
                 program.descriptors.insert(args[1] as i32, descriptor);
-                if let Descriptor::Stream(id) = descriptor {
-                    world.sockets.share(id);
-                }
+                world.share(descriptor);
                 return Ok(Answer::number(0));
             }
             _ => {}
@@ -116,14 +116,11 @@ impl Thread {
 
     async fn connect(&self, id: Id, node: u32, (address, port): (u32, u16)) -> Result<i64, i32> {
         let begun = self.process.now();
-        let (nics, hosts, home) = {
-            let world = self.shared.world();
-            (world.nics, world.hosts.len(), world.programs[self.program as usize].home)
-        };
+        let home = self.own_program(|program| program.home);
         let loopback = address >> 24 == LOOPBACK_NET || address == 0;
         let here = if self.shared.world().sockets.listens(node, port) { node } else { home };
-        let to = if loopback { Some(here) } else { address::node_at(address, nics) };
-        let to = to.filter(|to| (*to as usize) < hosts).ok_or(libc::ENETUNREACH)?;
+        let to = if loopback { Some(here) } else { self.shared.world().host_at(address) };
+        let to = to.ok_or(libc::ENETUNREACH)?;
         let own = if loopback { address } else { address::management(node) };
         let wait = (&[Key::Listeners][..], Doing::WaitsForListener { port, host: to }, true);
         let listener = self.until_done(wait, |sockets, now| sockets.connect(now, begun, id, (to, address, port), own)).await?;
@@ -200,13 +197,24 @@ impl Thread {
                 ready
             }
             // Whoever does not ask for it does not wait for it.
-            Some(Descriptor::Channel(_) | Descriptor::Device(_)) if events & libc::POLLIN == 0 => 0,
+            Some(Descriptor::Channel(_) | Descriptor::Device(_) | Descriptor::Connections(_)) if events & libc::POLLIN == 0 => 0,
             Some(Descriptor::Channel(channel)) => {
                 let queues = program.channels.get(channel).map_or(&[][..], |channel| &channel.queues);
                 let raised: Vec<(usize, CqId)> = queues.iter().map(|(nic, cq, _)| (*nic, cq.events())).collect();
                 let there = self.process.earliest(&raised, &[]).is_some_and(|at| at <= now);
                 cqs.extend(raised);
                 if there { libc::POLLIN } else { 0 }
+            }
+            Some(Descriptor::Connections(channel)) => {
+                keys.push(Key::Connections(*channel));
+                match world.connections.readable_at(*channel) {
+                    Some(at) if at > now => {
+                        *next = (*next).min(at);
+                        0
+                    }
+                    Some(_) => libc::POLLIN,
+                    None => 0,
+                }
             }
             Some(Descriptor::Device(nic)) => {
                 keys.push(Key::Device { node: program.node, nic: *nic });

@@ -98,12 +98,10 @@ impl Thread {
         let own = &world.programs[self.program as usize];
         let mut program = Program::new(own.name.clone(), own.node, FIRST_NUMBER + index, Some(self.program));
         program.home = own.home;
-        program.descriptors =
-            own.descriptors.iter().filter(|(_, what)| matches!(what, Descriptor::Stream(_))).map(|(fd, what)| (*fd, *what)).collect();
+        let inherits = |what: &Descriptor| matches!(what, Descriptor::Stream(_) | Descriptor::Connections(_));
+        program.descriptors = own.descriptors.iter().filter(|(_, what)| inherits(what)).map(|(fd, what)| (*fd, *what)).collect();
         for what in program.descriptors.values() {
-            if let Descriptor::Stream(id) = what {
-                world.sockets.share(*id);
-            }
+            world.share(*what);
         }
         world.programs.push(program);
         drop(world);

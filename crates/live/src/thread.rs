@@ -9,6 +9,7 @@ use fabriscope_node::{Core, Process, ProgramError};
 use fabriscope_units::{Span, Time};
 
 use crate::arena::Came;
+use crate::cm::agent::transmit;
 use crate::process;
 use crate::question::{Answer, Op, Question};
 use crate::world::{Arrival, Doing, Key, PATIENCE, Program, Shared, Task};
@@ -25,9 +26,10 @@ pub(crate) struct Thread {
     pub slot: usize,
     /// The program it belongs to.
     pub program: u32,
-    /// Polls in a row that found nothing, and the queue of the last one.
+    /// Polls in a row that waited for nothing.
     pub idle: u32,
-    pub last_empty: Option<(usize, fabriscope_verbs::CqId)>,
+    /// Queues that were found empty since the thread last did anything else.
+    pub empties: Vec<(usize, fabriscope_verbs::CqId)>,
 }
 
 /// How often, and how long each time, the end of a process that has said goodbye is waited for.
@@ -105,9 +107,9 @@ impl Thread {
             self.answer(&Answer::error(libc::ENOSYS));
             return Ok(Fate::Goes);
         };
-        if !matches!(op, Op::PollCq | Op::Look) {
+        if !matches!(op, Op::PollCq | Op::Look) || !question.posts.is_empty() {
             self.idle = 0;
-            self.last_empty = None;
+            self.empties.clear();
         }
         let answer = match op {
             Op::Post => posted,
@@ -156,6 +158,7 @@ impl Thread {
                 self.look(question.args[0] as u64, question.args[1] != 0).await?
             }
             op if (op as u32) < Op::Devices as u32 => self.stream(op, &question).await?,
+            Op::CmOpen | Op::CmCall => self.connections(op, &question).await?,
             op => self.verbs(op, &question).await?,
         };
         if self.shared.is_dead(self.program) {
@@ -270,7 +273,10 @@ impl Thread {
         world.tell(&self.process, Key::Task(self.slot), self.process.now());
         if world.is_over() {
             let hosts = world.hosts.len() as u32;
-            (0..hosts).for_each(|node| world.tell(&self.process, Key::Host(node), self.process.now()));
+            for node in 0..hosts {
+                world.tell(&self.process, Key::Host(node), self.process.now());
+                world.tell(&self.process, Key::Agent(node), self.process.now());
+            }
         }
     }
 
@@ -294,10 +300,11 @@ impl Thread {
             world.close(&self.process, descriptor);
         }
         let owned = std::mem::take(&mut world.programs[self.program as usize].owned);
-        let node = world.programs[self.program as usize].node as usize;
-        let memories = world.hosts[node].memories.clone();
+        let node = world.programs[self.program as usize].node;
+        let memories = world.hosts[node as usize].memories.clone();
         world.progress = world.progress.max(now);
         drop(world);
+        transmit(&self.shared, &self.process, node);
         self.give_back(owned, &memories);
     }
 }
@@ -316,7 +323,7 @@ pub(crate) fn spawn(shared: &Shared, process: &Process, Arrival { slot, program,
         if let Some(task) = shared.world().tasks.get_mut(&slot) {
             task.rank = process.rank();
         }
-        Box::pin(serve(Thread { process, shared, slot, program, idle: 0, last_empty: None }, first))
+        Box::pin(serve(Thread { process, shared, slot, program, idle: 0, empties: Vec::new() }, first))
     };
     process.spawn(Core::Host, Box::new(begin));
 }

@@ -429,7 +429,15 @@ impl Thread {
 
     /// Makes the adapter a member of a group, as the subnet's administration has it, and gives the address of that. Programs choose numbers
     /// of groups themselves here: nothing of the kernel keeps them from attaching to one that nobody joined.
-    async fn join(&self, nic: usize, mgid: [u8; 16], state: JoinState) -> Result<Lid, i32> {
+    pub(crate) async fn join(&self, nic: usize, mgid: [u8; 16], state: JoinState) -> Result<Lid, i32> {
+        let node = self.own_program(|program| program.node);
+        {
+            let world = self.shared.world();
+            let known = world.groups.get(&mgid).filter(|_| world.members.contains(&(node, nic, mgid)));
+            if let Some(at) = known {
+                return Ok(*at);
+            }
+        }
         let cq = self.control(nic, |n| n.create_cq(1))?;
         let change = Change::Join { state, qkey: 0 };
         self.process.nic(nic, |n| n.post_membership(Membership { mgid, change, cq, wr_id: 0 }));
@@ -447,13 +455,17 @@ impl Thread {
         let at = Lid::multicast(mlid as u16);
         let mut world = self.shared.world();
         world.groups.insert(mgid, at);
+        if matches!(state, JoinState::Full) {
+            world.members.insert((node, nic, mgid));
+        }
         for memory in world.hosts.iter().flat_map(|host| &host.memories) {
             memory.name_group(at, mgid);
         }
         Ok(at)
     }
 
-    /// Polls a queue once; where it is empty the thread waits as if it polled again and again.
+    /// Polls a queue once. Who finds it empty for a second time, and did nothing else in the meantime, waits as if it polled again and again;
+    /// the first time it may only see that it has taken all.
     async fn poll_cq(&mut self, nic: usize, cq: CqId, most: usize) -> Result<Answer, ProgramError> {
         if !self.owns(|owned| owned.cqs.contains(&(nic, cq))) {
             return Ok(Answer::error(libc::EINVAL));
@@ -462,14 +474,13 @@ impl Thread {
         let visible =
             |thread: &Thread, queue: (usize, CqId)| thread.process.earliest(&[queue], &[]).is_some_and(|at| at <= thread.process.now());
         if !visible(self, (nic, cq)) {
-            let queues: Vec<(usize, CqId)> = self.own_program(|program| program.owned.cqs.iter().copied().collect());
-            let (there, empty): (Vec<_>, Vec<_>) = queues.into_iter().partition(|queue| visible(self, *queue));
-            // Another queue has something: the program will look there, unless it looks here again.
-            if !there.is_empty() && self.last_empty != Some((nic, cq)) {
-                self.last_empty = Some((nic, cq));
+            if !self.empties.contains(&(nic, cq)) {
+                self.empties.push((nic, cq));
                 self.process.compute(self.process.cpu().poll_empty);
                 return Ok(Answer::number(0));
             }
+            let queues: Vec<(usize, CqId)> = self.own_program(|program| program.owned.cqs.iter().copied().collect());
+            let empty: Vec<(usize, CqId)> = queues.into_iter().filter(|queue| !visible(self, *queue)).collect();
             self.check_patience()?;
             self.doing(Doing::Polls { cq, nic });
             let until = self.process.now() + self.pause();
@@ -480,11 +491,11 @@ impl Thread {
         }
         self.drain_events(nic);
         if !visible(self, (nic, cq)) {
-            self.last_empty = Some((nic, cq));
             return Ok(Answer::number(0));
         }
         let found = self.process.poll_cq(nic, cq, most).await;
-        (self.idle, self.last_empty) = (0, None);
+        self.idle = 0;
+        self.empties.clear();
         let mut data = Vec::with_capacity(found.len() * 64);
         let mut sends = 0;
         for wc in &found {

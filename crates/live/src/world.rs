@@ -11,6 +11,8 @@ use fabriscope_units::{Span, Time};
 use fabriscope_verbs::{AhId, AsyncEvent, CqId, Lid, Lkey, PdId, QpNum, SrqId, WatchId};
 
 use crate::arena::{Arena, SLOTS};
+use crate::cm::agent::AgentPort;
+use crate::cm::{ChannelId, Connections};
 use crate::device::Device;
 use crate::memory::HostMemory;
 use crate::process;
@@ -32,6 +34,10 @@ pub(crate) enum Key {
     Children(u32),
     /// A host is to go on with a thread, or all have ended.
     Host(u32),
+    /// Something is told on a channel of connections.
+    Connections(ChannelId),
+    /// The connection manager of a host has something to do.
+    Agent(u32),
     /// A word of a process changes.
     Word { process: u32, address: u64 },
 }
@@ -44,6 +50,8 @@ pub(crate) enum Descriptor {
     Channel(u32),
     /// Events of a device.
     Device(usize),
+    /// Events of connections.
+    Connections(ChannelId),
 }
 
 impl Descriptor {
@@ -52,6 +60,7 @@ impl Descriptor {
         match self {
             Descriptor::Stream(_) => 1,
             Descriptor::Channel(_) | Descriptor::Device(_) => 2,
+            Descriptor::Connections(_) => 4,
         }
     }
 }
@@ -119,6 +128,8 @@ pub(crate) struct Host {
     pub name: String,
     pub devices: Vec<Device>,
     pub memories: Vec<HostMemory>,
+    /// Of its connection manager, once that is there.
+    pub agent: Vec<AgentPort>,
 }
 
 /// A thread that a host begins with, or goes on with.
@@ -177,16 +188,19 @@ pub(crate) struct Task {
 /// All of it.
 pub(crate) struct World {
     pub hosts: Vec<Host>,
-    /// Adapters of every host.
-    pub nics: u32,
     pub programs: Vec<Program>,
     pub sockets: Sockets,
+    pub connections: Connections,
+    /// Every host is to have a connection manager.
+    pub wants_agents: bool,
     /// Threads that a host is to go on with.
     pub starts: Vec<Vec<Arrival>>,
     /// Ranks of a job on each host, where launchers are told apart.
     pub ranks_per_node: Option<u32>,
     /// Multicast groups that were ever joined.
     pub groups: BTreeMap<[u8; 16], Lid>,
+    /// Ports that receive from a group: host, adapter and name.
+    pub members: BTreeSet<(u32, usize, [u8; 16])>,
     pub tasks: BTreeMap<usize, Task>,
     /// Threads that ever were.
     pub threads: i64,
@@ -282,15 +296,17 @@ impl Shared {
 }
 
 impl World {
-    pub fn new(hosts: Vec<Host>, nics: u32, sockets: Sockets) -> World {
+    pub fn new(hosts: Vec<Host>, sockets: Sockets) -> World {
         World {
             starts: hosts.iter().map(|_| Vec::new()).collect(),
             ranks_per_node: None,
             hosts,
-            nics,
             programs: Vec::new(),
             sockets,
+            connections: Connections::default(),
+            wants_agents: false,
             groups: BTreeMap::new(),
+            members: BTreeSet::new(),
             tasks: BTreeMap::new(),
             threads: 0,
             waiting: BTreeMap::new(),
@@ -311,9 +327,22 @@ impl World {
         (0..SLOTS).find(|slot| self.tasks.get(slot).is_none_or(|task| task.ended))
     }
 
+    /// One more descriptor names it.
+    pub fn share(&mut self, descriptor: Descriptor) {
+        match descriptor {
+            Descriptor::Stream(id) => self.sockets.share(id),
+            Descriptor::Connections(channel) => self.connections.share(channel),
+            Descriptor::Channel(_) | Descriptor::Device(_) => {}
+        }
+    }
+
     /// A descriptor less names it.
     pub fn close(&mut self, process: &Process, descriptor: Descriptor) {
-        let Descriptor::Stream(id) = descriptor else { return };
+        let id = match descriptor {
+            Descriptor::Stream(id) => id,
+            Descriptor::Connections(channel) => return self.connections.close(process.now(), channel),
+            Descriptor::Channel(_) | Descriptor::Device(_) => return,
+        };
         let peer = self.sockets.peer(id);
         if self.sockets.close(process.now(), id) {
             peer.into_iter().chain([id]).for_each(|end| self.tell_stream(process, end));

@@ -5,38 +5,38 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-const INSTALL: &str = "apt-get install gcc make libibverbs-dev ibverbs-utils perftest";
+const INSTALL: &str = "apt-get install gcc make libibverbs-dev ibverbs-utils rdmacm-utils libfabric-bin perftest";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-fn exec(words: &[&str]) -> Output {
+pub fn exec(words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fabriscope"));
     command.args(["exec", "--quiet"]).args(words).stdin(Stdio::null()).output().expect("the program starts")
 }
 
 /// The same program on two hosts; the second gets the name of the first.
-fn pair(cluster: &str, words: &[&str]) -> Output {
+pub fn pair(cluster: &str, words: &[&str]) -> Output {
     let client: Vec<&str> = words.iter().copied().chain(["a"]).collect();
     exec(&[&["--on", cluster, "--host", "a:"], words, &["--host", "b:"], &client].concat())
 }
 
-fn stdout(output: &Output) -> String {
+pub fn stdout(output: &Output) -> String {
     assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
     text(&output.stdout)
 }
-fn text(bytes: &[u8]) -> String {
+pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// The lines of a perftest table: those that begin with a number of bytes.
-fn rows(text: &str) -> Vec<String> {
+pub fn rows(text: &str) -> Vec<String> {
     let is_row = |line: &&str| line.trim_start().starts_with(|c: char| c.is_ascii_digit()) && line.split_whitespace().count() > 3;
     text.lines().filter(is_row).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
 
-fn is_installed(program: &str) {
+pub fn is_installed(program: &str) {
     let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output().unwrap();
     assert!(found.status.success(), "`{program}` is not there: {INSTALL}");
 }
@@ -276,10 +276,14 @@ fn lots_are_drawn_alike() {
 
 /// Our layout of the public structures is that of the installed header.
 #[test]
-fn structures_are_those_of_libibverbs() {
+fn structures_are_those_of_libibverbs_and_the_kernel() {
     let live = root().join("crates/live");
     let mut compiler = Command::new("cc");
-    compiler.arg("-fsyntax-only").arg("-I").arg(live.join("shim")).arg(live.join("abi/libibverbs.c"));
+    compiler
+        .arg("-fsyntax-only")
+        .arg("-I")
+        .arg(live.join("shim"))
+        .args(["libibverbs.c", "rdma_user_cm.c"].map(|file| live.join("abi").join(file)));
     let checked = compiler.output().unwrap_or_else(|error| panic!("cc: {error}; {INSTALL}"));
     assert!(checked.status.success(), "{}; {INSTALL}", text(&checked.stderr));
 }

@@ -11,6 +11,7 @@ mod documents;
 mod dragonfly_traffic;
 mod engines;
 mod exec;
+mod exec_connections;
 mod explain_inside;
 mod formats;
 mod gpus;
