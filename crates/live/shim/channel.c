@@ -149,7 +149,7 @@ void live_adopt(uint32_t index)
 
 void live_await_start(void)
 {
-	live_mine->tid = (uint32_t)live_syscall(SYS_gettid);
+	atomic_store(&live_mine->tid, (uint32_t)live_syscall(SYS_gettid));
 	await_turn(live_mine);
 }
 

@@ -87,7 +87,7 @@ struct live_slot {
 	_Atomic uint32_t program_sleeps;
 	_Atomic uint32_t fabric_sleeps;
 	_Atomic uint32_t pid;
-	uint32_t tid;
+	_Atomic uint32_t tid;
 	uint32_t number;   /* of the process in the run: what getpid() says */
 	uint32_t op;
 	uint32_t posts;    /* bytes of posts at the start of `data` */

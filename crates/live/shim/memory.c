@@ -8,6 +8,7 @@
 #include "parts.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,6 +77,8 @@ static void open_up(void)
 		set_hot(PROT_READ | PROT_WRITE);
 }
 
+void live_open_pages(void) { open_up(); }
+
 void live_before_question(void)
 {
 	inside++;
@@ -95,9 +98,22 @@ void live_after_answer(void)
 		set_hot(PROT_NONE);
 }
 
+/* Whether memory is on the stack of this thread, where the kernel puts signals: that must stay open. */
+static bool is_on_stack(uintptr_t from, uintptr_t to)
+{
+	pthread_attr_t attributes;
+	void *lowest = NULL;
+	size_t size = 0;
+	if (pthread_getattr_np(pthread_self(), &attributes))
+		return false;
+	pthread_attr_getstack(&attributes, &lowest, &size);
+	pthread_attr_destroy(&attributes);
+	return from < (uintptr_t)lowest + size && to > (uintptr_t)lowest;
+}
+
 void live_guard(uintptr_t from, size_t length)
 {
-	if (length && region_count < MOST_REGIONS)
+	if (length && region_count < MOST_REGIONS && !is_on_stack(from, from + length))
 		regions[region_count++] = (struct region){ from, from + length };
 }
 

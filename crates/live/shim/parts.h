@@ -34,8 +34,15 @@ ssize_t live_command(int fd, const void *bytes, size_t size);
 void live_watch_memory(void);
 void live_before_question(void);
 void live_after_answer(void);
+void live_open_pages(void);
 void live_guard(uintptr_t from, size_t length);
 void live_unguard(uintptr_t from, size_t length);
+
+/* shared.c: shares a region with the fabric. Gives the descriptor of the file, and pieces of three words: address, bytes, place in the file. */
+int live_share(uintptr_t from, size_t length, uint64_t *words, size_t *count);
+bool live_shares(void);
+/* What was shared is this process's alone: the first thing after a fork. */
+void live_stop_sharing(void);
 
 /* The call of libc behind ours, in `real`. */
 #define REAL(name)                                                           \

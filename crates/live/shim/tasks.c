@@ -127,10 +127,17 @@ pid_t fork(void)
 		errno = error;
 	}
 	if (pid == 0) {
+		live_stop_sharing();
 		live_adopt((uint32_t)slot);
 		atomic_store(&live_mine->pid, (uint32_t)live_syscall(SYS_getpid));
 		live_await_start();
 		live_hello();
+	}
+	/* What the child gets is what there was when it was made: nothing is written before it has its own. */
+	siginfo_t ended = { 0 };
+	while (pid > 0 && live_shares() && !atomic_load(&live_arena->slot[slot].tid) && ended.si_pid == 0) {
+		live_syscall(SYS_sched_yield);
+		live_syscall(SYS_waitid, P_PID, pid, &ended, WEXITED | WNOHANG | WNOWAIT, NULL);
 	}
 	return pid > 0 ? number : pid;
 }

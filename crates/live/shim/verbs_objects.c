@@ -90,7 +90,13 @@ static struct abi_mr *register_memory(struct abi_pd *pd, void *addr, size_t leng
 	access &= ~(unsigned)ACCESS_OPTIONAL;
 	if (access & (ACCESS_ZERO_BASED | ACCESS_ON_DEMAND) || iova != (uintptr_t)addr)
 		return failed(-EOPNOTSUPP, NULL);
-	int64_t key = live_mine ? LIVE_ASK(OP_REG_MR, nic_of(pd->context), pd->handle, (int64_t)(uintptr_t)addr, (int64_t)length, access) : -EIO;
+	int64_t key = -EIO;
+	if (live_mine) {
+		size_t words;
+		int file = live_share((uintptr_t)addr, length, (uint64_t *)live_question(), &words);
+		const int64_t args[8] = { nic_of(pd->context), pd->handle, (int64_t)(uintptr_t)addr, (int64_t)length, access, file };
+		key = live_ask_with(OP_REG_MR, args, words * sizeof(uint64_t));
+	}
 	struct abi_mr *mr = key < 0 ? NULL : calloc(1, sizeof *mr);
 	if (!mr)
 		return failed(key, mr);

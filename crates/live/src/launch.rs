@@ -117,6 +117,8 @@ pub fn run(
             .env("FABRISCOPE_LIVE", &arena)
             .env("FABRISCOPE_LIVE_HOST", at("hosts").join(&command.host));
         start.env("PYTHONHASHSEED", "0");
+        // Threads run one at a time; what malloc gives back within an arena of a thread would not be zero when it comes again (`shim/shared.c`).
+        start.env("MALLOC_ARENA_MAX", "1");
         starts[node].push((index, start));
     }
     let of_host = |(node, starts): (u32, Vec<(u32, Command)>)| -> Main {

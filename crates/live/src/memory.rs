@@ -1,10 +1,12 @@
 //! The memory of processes, as an adapter of their host reads and writes it.
 //!
-//! Every protection domain is of one process, and its memory is `/proc/PID/mem`: an ancestor may open that without any privilege, also where
-//! `ptrace_scope` is 1, and pages that a process may not touch right now are written all the same.
+//! Every protection domain is of one process. What that has registered is mapped here as well, as far as `shim/shared.c` made it pages of a file;
+//! the rest is reached by `/proc/PID/mem`: an ancestor may open that without any privilege, also where `ptrace_scope` is 1. Either way pages
+//! that a process may not touch right now are written all the same.
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,13 +14,136 @@ use fabriscope_verbs::{Lid, Memory, PdId};
 
 use crate::address;
 
+/// The memory of a process.
+#[derive(Debug)]
+pub(crate) struct ProcessMemory {
+    pid: u32,
+    /// All of it, by address.
+    whole: File,
+    shared: Mutex<Shared>,
+}
+
+/// What is mapped here.
+#[derive(Debug, Default)]
+struct Shared {
+    /// The file, by the number of its descriptor there.
+    file: Option<(i32, File)>,
+    /// By the address in the process.
+    pieces: BTreeMap<u64, Piece>,
+}
+
+/// Pages of a process, mapped here.
+#[derive(Debug)]
+struct Piece {
+    at: *mut u8,
+    length: usize,
+}
+
+// SAFETY: the pointer is to a mapping of this piece's own; whoever has the lock of the pieces uses it.
+#[allow(unsafe_code)]
+unsafe impl Send for Piece {}
+
+#[allow(unsafe_code)] // A mapping, and copies within it: see the safety comments.
+impl Piece {
+    fn map(file: &File, offset: u64, length: usize) -> Option<Piece> {
+        let offset = libc::off_t::try_from(offset).ok()?;
+        let how = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping of a file, at a place that the kernel chooses.
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), length, how, libc::MAP_SHARED, file.as_raw_fd(), offset) };
+        (at != libc::MAP_FAILED).then(|| Piece { at: at.cast(), length })
+    }
+    fn read(&self, from: usize, into: &mut [u8]) {
+        // SAFETY: the caller has checked that the bytes lie within the piece; the process does not run meanwhile.
+        unsafe { std::ptr::copy_nonoverlapping(self.at.add(from), into.as_mut_ptr(), into.len()) };
+    }
+    fn write(&self, to: usize, from: &[u8]) {
+        // SAFETY: as for reading.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.at.add(to), from.len()) };
+    }
+}
+
+#[allow(unsafe_code)]
+impl Drop for Piece {
+    fn drop(&mut self) {
+        // SAFETY: the mapping of `map`, to which nothing points any more.
+        unsafe { libc::munmap(self.at.cast(), self.length) };
+    }
+}
+
+impl ProcessMemory {
+    /// Of a process that is a descendant of this one.
+    pub fn open(pid: u32) -> std::io::Result<ProcessMemory> {
+        let whole = File::options().read(true).write(true).open(format!("/proc/{pid}/mem"))?;
+        Ok(ProcessMemory { pid, whole, shared: Mutex::default() })
+    }
+    /// The process has registered a region, of which these pieces lie in the file that is its descriptor `fd`: address, bytes and place.
+    pub fn share(&self, (from, length): (u64, u64), fd: i32, pieces: &[u64]) {
+        let shared = &mut *self.shared();
+        // What was there before may be something else now.
+        let end = from.saturating_add(length);
+        let old: Vec<u64> = shared.overlapping(from, end).map(|(at, _)| at).collect();
+        for at in old {
+            shared.pieces.remove(&at);
+        }
+        if fd < 0 {
+            return;
+        }
+        if shared.file.as_ref().is_none_or(|(known, _)| *known != fd) {
+            let file = File::options().read(true).write(true).open(format!("/proc/{}/fd/{fd}", self.pid));
+            shared.file = file.ok().map(|file| (fd, file));
+        }
+        let Some((_, file)) = &shared.file else { return };
+        for piece in pieces.chunks_exact(3) {
+            let mapped = usize::try_from(piece[1]).ok().and_then(|length| Piece::map(file, piece[2], length));
+            let old: Vec<u64> = shared.pieces.range(piece[0]..piece[0] + piece[1]).map(|(at, _)| *at).collect();
+            for at in old {
+                shared.pieces.remove(&at);
+            }
+            if let Some(mapped) = mapped {
+                shared.pieces.insert(piece[0], mapped);
+            }
+        }
+    }
+
+    fn shared(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    fn read(&self, addr: u64, into: &mut [u8]) {
+        match self.shared().around(addr, into.len()) {
+            Some((piece, from)) => piece.read(from, into),
+            // A process that died in the meantime has nothing to read.
+            None => drop(self.whole.read_exact_at(into, addr)),
+        }
+    }
+    fn write(&self, addr: u64, from: &[u8]) {
+        match self.shared().around(addr, from.len()) {
+            Some((piece, to)) => piece.write(to, from),
+            None => drop(self.whole.write_all_at(from, addr)),
+        }
+    }
+}
+
+impl Shared {
+    /// Pieces with any byte between two addresses.
+    fn overlapping(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, &Piece)> {
+        let before = self.pieces.range(..from).next_back().filter(move |(at, piece)| *at + piece.length as u64 > from);
+        before.into_iter().chain(self.pieces.range(from..to.max(from))).map(|(at, piece)| (*at, piece))
+    }
+    /// The piece that holds all bytes from `addr` on, and where in it they begin.
+    fn around(&self, addr: u64, length: usize) -> Option<(&Piece, usize)> {
+        let (at, piece) = self.pieces.range(..=addr).next_back()?;
+        let from = usize::try_from(addr - at).ok()?;
+        (from.checked_add(length)? <= piece.length).then_some((piece, from))
+    }
+}
+
 /// Whose memory the protection domains of an adapter stand for; clones are the same.
 #[derive(Clone, Default)]
 pub(crate) struct HostMemory(Arc<Mutex<Domains>>);
 
 #[derive(Default)]
 struct Domains {
-    memory: BTreeMap<PdId, Arc<File>>,
+    memory: BTreeMap<PdId, Arc<ProcessMemory>>,
     /// Bytes of a request that were copied when it was posted.
     posted: Vec<u8>,
     taken: usize,
@@ -33,7 +158,7 @@ impl HostMemory {
         HostMemory(Arc::new(Mutex::new(Domains { ethernet, ..Domains::default() })))
     }
     /// A process has made a domain.
-    pub fn give(&self, pd: PdId, memory: Arc<File>) {
+    pub fn give(&self, pd: PdId, memory: Arc<ProcessMemory>) {
         self.domains().memory.insert(pd, memory);
     }
     /// The domain is gone, or its process is.
@@ -66,13 +191,12 @@ impl Memory for HostMemory {
             return;
         }
         if let Some(memory) = domains.memory.get(&pd) {
-            // A process that died in the meantime has nothing to read.
-            drop(memory.read_exact_at(into, addr));
+            memory.read(addr, into);
         }
     }
     fn write(&mut self, pd: PdId, addr: u64, from: &[u8]) {
         if let Some(memory) = self.domains().memory.get(&pd) {
-            drop(memory.write_all_at(from, addr));
+            memory.write(addr, from);
         }
     }
     fn global_header(&self, from: Lid, to: Lid, bytes: u32) -> Option<[u8; 40]> {

@@ -10,6 +10,7 @@ use fabriscope_units::{Span, Time};
 
 use crate::arena::Came;
 use crate::cm::agent::transmit;
+use crate::memory::ProcessMemory;
 use crate::process;
 use crate::question::{Answer, Op, Question};
 use crate::world::{Arrival, Doing, Key, PATIENCE, Program, Shared, Task};
@@ -177,10 +178,9 @@ impl Thread {
     fn hello(&self) -> Answer {
         let mut world = self.shared.world();
         let (pid, _) = self.shared.arena.owner(self.slot);
-        let memory = std::fs::OpenOptions::new().read(true).write(true).open(format!("/proc/{pid}/mem"));
         let program = &mut world.programs[self.program as usize];
         program.pid = pid;
-        program.memory = memory.ok().map(std::sync::Arc::new);
+        program.memory = ProcessMemory::open(pid).ok().map(std::sync::Arc::new);
         let served: Vec<[i32; 2]> = program.descriptors.iter().map(|(fd, what)| [*fd, what.kind()]).collect();
         world.progress = self.process.now();
         let data = served.iter().flatten().flat_map(|number| number.to_ne_bytes()).collect();
@@ -287,6 +287,7 @@ impl Thread {
         let mut world = self.shared.world();
         let now = self.process.now();
         let program = &mut world.programs[self.program as usize];
+        program.memory = None;
         if program.status.is_none() {
             program.status = Some(status);
             let parent = program.parent;

@@ -166,7 +166,13 @@ impl Thread {
             Op::Port => Answer::number(1),
             Op::AllocPd => self.alloc_pd(nic).into(),
             Op::DeallocPd => self.dealloc_pd(nic, PdId(number)).into(),
-            Op::RegMr => self.reg_mr(nic, PdId(number), (args[2] as u64, args[3] as u64), args[4] as u32).into(),
+            Op::RegMr => {
+                let (range, pieces) = ((args[2] as u64, args[3] as u64), words(&question.data));
+                if let Some(memory) = self.own_program(|program| program.memory.clone()) {
+                    memory.share(range, args[5] as i32, &pieces);
+                }
+                self.reg_mr(nic, PdId(number), range, args[4] as u32).into()
+            }
             Op::DeregMr => self.dereg_mr(nic, Lkey(number)).into(),
             Op::CreateCq => self.create_cq((nic, number), args[2], args[3]).into(),
             Op::DestroyCq => self.destroy_cq(nic, CqId(number)).into(),

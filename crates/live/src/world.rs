@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
-use std::fs::File;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,7 +13,7 @@ use crate::arena::{Arena, SLOTS};
 use crate::cm::agent::AgentPort;
 use crate::cm::{ChannelId, Connections};
 use crate::device::Device;
-use crate::memory::HostMemory;
+use crate::memory::{HostMemory, ProcessMemory};
 use crate::process;
 use crate::question::Answer;
 use crate::sockets::{self, Sockets};
@@ -96,7 +95,7 @@ pub(crate) struct Program {
     /// In this run.
     pub number: u32,
     pub parent: Option<u32>,
-    pub memory: Option<Arc<File>>,
+    pub memory: Option<Arc<ProcessMemory>>,
     pub descriptors: BTreeMap<i32, Descriptor>,
     pub channels: BTreeMap<u32, Channel>,
     pub next_channel: u32,

@@ -256,12 +256,26 @@ int main(void)
 	return 0;
 }
 "#;
+    let printed = compiled(PROGRAM, &["-lpthread"], &["--on", "ri2", "--"]);
+    assert_eq!(printed, "quick\nslow\nNo such file or directory\nResource temporarily unavailable\n");
+}
+
+/// Memory stays the program's, whatever it is and becomes; what the adapter writes is there.
+#[test]
+fn memory_of_all_kinds_is_reached() {
+    is_installed("ibv_devices");
+    let printed = compiled(include_str!("../programs/exec_memory.c"), &["-libverbs"], &["--on", "ri2", "--"]);
+    assert_eq!(printed, "all right\n");
+}
+
+/// What a program in C prints, where `words` run it.
+fn compiled(text: &str, libraries: &[&str], words: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let (source, program) = (folder.path().join("main.c"), folder.path().join("main"));
-    std::fs::write(&source, PROGRAM).unwrap();
-    assert!(Command::new("cc").arg("-o").arg(&program).arg(&source).arg("-lpthread").status().expect(INSTALL).success());
-    let printed = stdout(&exec(&["--on", "ri2", "--", program.to_str().unwrap()]));
-    assert_eq!(printed, "quick\nslow\nNo such file or directory\nResource temporarily unavailable\n");
+    std::fs::write(&source, text).unwrap();
+    let mut compiler = Command::new("cc");
+    assert!(compiler.arg("-o").arg(&program).arg(&source).args(libraries).status().expect(INSTALL).success());
+    stdout(&exec(&[words, &[program.to_str().unwrap()]].concat()))
 }
 
 /// Numbers of processes and threads, and what is random, are the same in every run: programs decide by them who begins.
