@@ -153,22 +153,43 @@ pub fn both_ways(mine: BandwidthRow, theirs: BandwidthRow) -> BandwidthRow {
 }
 
 /// Best rate in bytes per second from any post to any completion after it.
+///
+/// The tool compares all pairs. Here the shortest time per message is searched as the least ratio of two sums (Dinkelbach, 1967): with a ratio
+/// in hand, one pass finds the pair that falls below it by most, whose ratio is the next one. A few passes reach the least.
 fn peak_rate(size: u32, stamps: &Stamps, list: usize) -> f64 {
-    let mut shortest = f64::INFINITY;
-    let mut first = 0;
-    for (before, posted) in stamps.posted.iter().enumerate().step_by(list.max(1)) {
-        let before = before as u64;
-        while stamps.completed.get(first).is_some_and(|(through, _)| *through <= before) {
-            first += 1;
-        }
-        for &(through, completed) in &stamps.completed[first..] {
-            let per_message = completed.since(*posted).as_s_f64() / (through - before) as f64;
-            if per_message > 0.0 {
-                shortest = shortest.min(per_message);
+    let posts = || stamps.posted.iter().enumerate().step_by(list.max(1)).map(|(before, at)| (before as i128, i128::from(at.as_ps())));
+    let completions = || stamps.completed.iter().map(|(through, at)| (i128::from(*through), i128::from(at.as_ps())));
+    // Time and messages of the pair in hand; at first a rate that every pair exceeds.
+    let mut best: (i128, i128) = (i128::from(u64::MAX), 1);
+    let mut found = false;
+    loop {
+        let (time, messages) = best;
+        let mut earlier = posts().peekable();
+        // Of the posts before a completion, the one from which the ratio is least.
+        let mut start: Option<(i128, (i128, i128))> = None;
+        let mut least = (0, best);
+        for (through, completed) in completions() {
+            while let Some((before, posted)) = earlier.next_if(|(before, _)| *before < through) {
+                let gain = posted * messages - before * time;
+                if start.is_none_or(|(most, _)| gain > most) {
+                    start = Some((gain, (before, posted)));
+                }
+            }
+            let Some((gain, (before, posted))) = start.filter(|(_, (_, posted))| completed > *posted) else { continue };
+            let falls = completed * messages - through * time - gain;
+            if falls < least.0 {
+                least = (falls, (completed - posted, through - before));
             }
         }
+        if least.0 == 0 {
+            break;
+        }
+        (best, found) = (least.1, true);
     }
-    if shortest.is_finite() { f64::from(size) / shortest } else { 0.0 }
+    if !found {
+        return 0.0;
+    }
+    f64::from(size) / (Span::from_ps(best.0 as u64).as_s_f64() / best.1 as f64)
 }
 
 /// Posts that are looked at: those of the exchanges that have to be alike, and of the last.
@@ -222,6 +243,35 @@ mod tests {
         assert_eq!(bandwidth(1000, &stamps, 1, false).unwrap().peak, 0.0);
         assert_eq!(both_ways(row, row).average, 2.0 * row.average);
         assert_eq!(bandwidth(1000, &Stamps::default(), 1, true), None);
+    }
+
+    /// The least of all pairs, compared one by one.
+    #[test]
+    fn the_peak_is_that_of_all_pairs() {
+        let mut state = 7_u64;
+        let mut random = |most: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % most
+        };
+        for messages in [1, 2, 3, 40, 500] {
+            let (mut posted, mut completed, mut at) = (Vec::new(), Vec::new(), 0);
+            for _ in 0..messages {
+                at += random(300);
+                posted.push(Time::from_ps(at));
+            }
+            let mut done = at / 2;
+            for through in 1..=messages {
+                done = done.max(posted[through as usize - 1].as_ps()) + 1 + random(400);
+                completed.push((through, Time::from_ps(done)));
+            }
+            let pairs = completed.iter().flat_map(|(through, end)| {
+                let before = posted.iter().enumerate().filter(move |(before, _)| (*before as u64) < *through);
+                before.map(move |(before, begin)| end.since(*begin).as_s_f64() / (through - before as u64) as f64)
+            });
+            let shortest = pairs.fold(f64::INFINITY, f64::min);
+            let peak = peak_rate(1000, &Stamps { posted: posted.clone(), completed: completed.clone() }, 1);
+            assert!((peak * shortest / 1000.0 - 1.0).abs() < 1e-12, "{messages}: {peak}, {}", 1000.0 / shortest);
+        }
     }
 
     #[test]
