@@ -1,12 +1,14 @@
 //! From the faults of a lab to links, times and chances: every name is looked up in the wired fabric.
 
 use std::ops::Range;
+use std::path::Path;
 
 use fabriscope_fabric::{EndpointId, Fabric, Graph, LinkId, Node, PortId, SwitchId};
 use fabriscope_units::{Remedy, Span};
 
-use fabriscope_catalog::{Interface, LinkLayer, Manager, Problem, ResolvedCluster, nearest};
+use fabriscope_catalog::{Catalog, CatalogError, Document, Interface, LinkLayer, Manager, Problem, ResolvedCluster, nearest};
 use fabriscope_engine::{Chance, Effect, FaultPlan, PlannedFault, Recovery};
+use serde::Deserialize;
 
 use crate::fault::{FaultEvent, FaultKind};
 
@@ -30,6 +32,36 @@ pub(crate) fn check_recovery(recovery: &Recovery) -> Result<(), Problem> {
         return Err(Problem::at(&["recovery", "retry_cnt"], format!("{count} repetitions"), "write 0 to 7"));
     }
     Ok(())
+}
+
+/// Reads the faults of a run from a file of their own: `[[fault]]` and `manager` as in a lab.
+///
+/// # Errors
+/// A file that cannot be read, a fault in it, names that the fabric does not have.
+pub fn load_faults(catalog: &Catalog, path: &Path, cluster: &ResolvedCluster) -> Result<FaultPlan, CatalogError> {
+    let text = fabriscope_catalog::read_text(path)?;
+    let file = path.display().to_string();
+    let document = Document::parse(&file, &text)?;
+    let read: FaultFile = document.read()?;
+    let name = read.manager.as_deref().unwrap_or_else(|| manager_of(cluster));
+    let found = manager(catalog, name).and_then(|manager| plan(&read.fault, cluster, manager));
+    found.map_err(|problem| document.fault_of(problem).into())
+}
+
+/// A file of faults.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FaultFile {
+    fault: Vec<FaultEvent>,
+    manager: Option<String>,
+}
+
+/// The manager of a name.
+pub(crate) fn manager<'a>(catalog: &'a Catalog, name: &str) -> Result<&'a Manager, Problem> {
+    catalog.manager(name).map_err(|error| match &error {
+        CatalogError::UnknownPart { help, .. } => Problem::at(&["manager"], error.to_string(), help),
+        _ => Problem::at(&["manager"], error.to_string(), ""),
+    })
 }
 
 /// The faults of a lab on its fabric.

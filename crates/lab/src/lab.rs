@@ -356,11 +356,7 @@ fn faults(catalog: &Catalog, lab: &Lab, cluster: &ResolvedCluster) -> Result<Opt
         let message = format!("faults in a sweep: the workload `{}` has several runs", lab.workload.name());
         return Err(Problem::at(&["fault"], message, "choose another workload, or leave the faults out"));
     }
-    let manager = catalog.manager(name).map_err(|error| match &error {
-        CatalogError::UnknownPart { help, .. } => Problem::at(&["manager"], error.to_string(), help),
-        _ => Problem::at(&["manager"], error.to_string(), ""),
-    })?;
-    fault_plan::plan(&lab.fault, cluster, manager).map(Some)
+    fault_plan::plan(&lab.fault, cluster, fault_plan::manager(catalog, name)?).map(Some)
 }
 
 /// The ways that a workload compares.

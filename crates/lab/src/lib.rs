@@ -44,6 +44,7 @@ pub use error::LabError;
 pub use fault::{
     BitErrors, FaultEvent, FaultKind, Flapping, LaneLoss, LinkDown, LinkUp, PausedPort, RandomLoss, SlowReceiver, SwitchDeath,
 };
+pub use fault_plan::load_faults;
 pub use job_library::JobLibrary;
 pub use jobs::{Job, JobPattern, Jobs};
 pub use lab::{ClusterChoice, EngineChoice, Lab, ResolvedLab, load, load_under, parse, with_scheme};

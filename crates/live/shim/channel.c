@@ -23,6 +23,7 @@
 __thread struct live_slot *live_mine __attribute__((tls_model("initial-exec")));
 __thread uint64_t live_spent __attribute__((tls_model("initial-exec")));
 __thread uint64_t live_shadow __attribute__((tls_model("initial-exec")));
+__thread struct live_empty live_empty __attribute__((tls_model("initial-exec")));
 struct live_arena *live_arena;
 
 /* The system call itself, past whatever this library puts before it; -1 and errno as libc does. */
@@ -104,6 +105,8 @@ int64_t live_ask(enum live_op op, size_t length)
 	struct live_slot *slot = live_mine;
 	int error = errno;
 	live_before_question();
+	if (op != OP_POLL_CQ && op != OP_LOOK)
+		live_empty.count = 0;
 	slot->op = op;
 	slot->length = (uint32_t)length;
 	slot->spent = live_spent;
@@ -136,6 +139,7 @@ uint64_t *live_post(size_t bytes)
 	struct live_slot *slot = live_mine;
 	if (slot->posts + bytes > LIVE_POSTS)
 		live_ask(OP_POST, 0);
+	live_empty.count = 0;
 	uint64_t *room = (uint64_t *)(slot->data + slot->posts);
 	slot->posts += (uint32_t)bytes;
 	return room;

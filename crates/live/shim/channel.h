@@ -93,6 +93,8 @@ struct live_slot {
 	uint32_t posts;    /* bytes of posts at the start of `data` */
 	uint32_t length;   /* bytes of the question behind them, or of the answer */
 	uint32_t parent;   /* the process that started it, by its number */
+	uint32_t ready;    /* a completion queue of the process has something to poll */
+	uint32_t spare;
 	uint64_t spent;    /* ps of work since the last answer and the last post */
 	uint64_t now;      /* ps, when the fabric answered */
 	uint64_t alarm;    /* ps, when a signal is due; no wait lasts longer. 0: none */
@@ -114,7 +116,8 @@ struct live_arena {
 	uint64_t yields;         /* times that it does so before it sleeps */
 	uint64_t core;           /* of the fabric alone, counted from 1; 0: programs run on all */
 	uint64_t fabric;         /* process number of the fabric */
-	uint64_t spare[4];
+	uint64_t poll_empty;     /* ps of a poll that finds nothing */
+	uint64_t spare[3];
 	struct live_slot slot[];
 };
 
@@ -124,6 +127,12 @@ extern struct live_arena *live_arena;
 
 /* ps of work since the last answer, told with the next question or post. */
 extern __thread uint64_t live_spent __attribute__((tls_model("initial-exec")));
+/* Completion queues that this thread found empty since it last did anything else. */
+struct live_empty {
+	uint64_t queue[8];
+	unsigned count;
+};
+extern __thread struct live_empty live_empty __attribute__((tls_model("initial-exec")));
 /* ps that posts cost that were not told yet: only clocks count them. */
 extern __thread uint64_t live_shadow __attribute__((tls_model("initial-exec")));
 

@@ -168,6 +168,28 @@ int live_post_srq_recv(struct abi_srq *srq, struct abi_recv_wr *wr, struct abi_r
 	return post_receives(POST_SRQ_RECV, nic_of(srq->context), srq->handle, &own->posted, own->cap, own->max_sge, true, wr, bad);
 }
 
+static uint64_t name_of(const struct abi_cq *cq) { return nic_of(cq->context) | (uint64_t)cq->handle << 32; }
+
+/* Whether a queue was found empty, and nothing else was done since then. */
+static bool was_empty(const struct abi_cq *cq)
+{
+	for (unsigned i = 0; i < live_empty.count; i++)
+		if (live_empty.queue[i] == name_of(cq))
+			return true;
+	return false;
+}
+
+/* It is empty; false where that cannot be remembered. */
+static bool find_empty(const struct abi_cq *cq)
+{
+	if (was_empty(cq))
+		return true;
+	if (live_empty.count == sizeof live_empty.queue / sizeof *live_empty.queue)
+		return false;
+	live_empty.queue[live_empty.count++] = name_of(cq);
+	return true;
+}
+
 int live_poll_cq(struct abi_cq *cq, int most, struct abi_wc *into)
 {
 	if (!live_mine)
@@ -175,9 +197,19 @@ int live_poll_cq(struct abi_cq *cq, int most, struct abi_wc *into)
 	if (most <= 0)
 		return 0;
 	uint32_t nic = nic_of(cq->context);
-	int64_t found = LIVE_ASK(OP_POLL_CQ, nic, cq->handle, most > 256 ? 256 : most);
+	bool again = was_empty(cq);
+	/* The first time that a queue is empty nothing has to be asked: the program may only see that it has taken all. */
+	if (!again && !live_mine->ready && find_empty(cq)) {
+		live_spend(live_arena->poll_empty);
+		return 0;
+	}
+	int64_t found = LIVE_ASK(OP_POLL_CQ, nic, cq->handle, most > 256 ? 256 : most, again);
 	if (found < 0)
 		return (int)found;
+	if (found)
+		live_empty.count = 0;
+	else
+		find_empty(cq);
 	const uint64_t *words = (const uint64_t *)live_question();
 	for (int64_t i = 0; i < found; i++, words += WC_WORDS) {
 		into[i] = (struct abi_wc){

@@ -31,6 +31,8 @@ struct RawSlot {
     posts: u32,
     length: u32,
     parent: u32,
+    ready: u32,
+    spare: u32,
     spent: u64,
     now: u64,
     alarm: u64,
@@ -66,7 +68,9 @@ pub(crate) struct Header {
     pub core: u64,
     /// Process number of the fabric.
     pub fabric: u64,
-    pub spare: [u64; 4],
+    /// A poll that finds nothing, in ps.
+    pub poll_empty: u64,
+    pub spare: [u64; 3],
 }
 
 /// The file, mapped.
@@ -199,11 +203,12 @@ impl Arena {
     }
 
     /// Gives the answer and the turn back.
-    pub fn answer(&self, index: usize, now: u64, result: i64, (args, data): (&[i64], &[u8])) {
+    pub fn answer(&self, index: usize, (now, ready): (u64, bool), result: i64, (args, data): (&[i64], &[u8])) {
         let slot = self.slot(index);
         // SAFETY: it is the fabric's turn.
         let raw = unsafe { &mut *slot };
         raw.now = now;
+        raw.ready = u32::from(ready);
         raw.result = result;
         raw.args[..args.len()].copy_from_slice(args);
         let most = data.len().min(DATA);

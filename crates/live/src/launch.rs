@@ -1,5 +1,6 @@
 //! Starts the programs of a command line on virtual hosts, runs the fabric under them, and clears up after them.
 
+use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -21,6 +22,7 @@ use crate::device::Device;
 use crate::elf;
 use crate::error::LiveError;
 use crate::memory::HostMemory;
+use crate::ports::{self, Change};
 use crate::process;
 use crate::question::Answer;
 use crate::sockets::Sockets;
@@ -121,17 +123,19 @@ pub fn run(
         start.env("MALLOC_ARENA_MAX", "1");
         starts[node].push((index, start));
     }
-    let of_host = |(node, starts): (u32, Vec<(u32, Command)>)| -> Main {
+    let mut changes = ports::changes(cluster, options.faults.as_ref(), &seats);
+    let mut of_host = |(node, starts): (u32, Vec<(u32, Command)>)| -> Main {
+        let changes = std::mem::take(&mut changes[node as usize]);
         let (shared, traced) = (shared.clone(), settings.traced);
         Box::new(move |process| {
             process.trace(traced);
             if traced {
                 process.keep_activities();
             }
-            Box::pin(host(process, shared, (node, starts)))
+            Box::pin(host(process, shared, (node, starts), changes.into()))
         })
     };
-    let mains: Vec<Main> = (0..).zip(starts).map(of_host).collect();
+    let mains: Vec<Main> = (0..).zip(starts).map(&mut of_host).collect();
     *CURRENT.lock().unwrap_or_else(PoisonError::into_inner) = Some((folder.path().to_owned(), shared.clone()));
     let options = RunOptions { peers: Peers::Passing, ..options.clone() };
     let result = PacketEngine.run(cluster, Job::tied(seats, mains, Ties::Any), &options, settings.seed);
@@ -154,7 +158,12 @@ fn world(target: Target, hosts: Vec<Host>, settings: &Settings) -> World {
 }
 
 /// A host: starts its programs, and those that come to it from others, until all of the run have ended.
-async fn host(process: Process, shared: Shared, (node, starts): (u32, Vec<(u32, Command)>)) -> Result<(), ProgramError> {
+async fn host(
+    process: Process,
+    shared: Shared,
+    (node, starts): (u32, Vec<(u32, Command)>),
+    mut changes: VecDeque<Change>,
+) -> Result<(), ProgramError> {
     for (program, command) in starts {
         start(&process, &shared, (program, command))?;
     }
@@ -170,8 +179,9 @@ async fn host(process: Process, shared: Shared, (node, starts): (u32, Vec<(u32, 
             return Ok(());
         }
         let rank = process.rank();
+        let until = ports::carry_out(&shared, &process, node, &mut changes);
         shared.world().await_all(rank, &[Key::Host(node)]);
-        process.wait_any_until(&[], &[], Time::MAX).await;
+        process.wait_any_until(&[], &[], until).await;
         shared.world().await_none(rank, &[Key::Host(node)]);
         drop(process.take_notes());
     }
@@ -267,6 +277,7 @@ fn header(parts: &ResolvedCluster) -> Header {
         fabric: std::process::id().into(),
         post_send: (cpu.wqe_build + cpu.mmio_busy).as_ps(),
         post_recv: cpu.post_recv.as_ps(),
+        poll_empty: cpu.poll_empty.as_ps(),
         spin: if core > 0 { SPIN } else { 0 },
         yields: if core > 0 { YIELDS } else { 0 },
         core,

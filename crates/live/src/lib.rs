@@ -17,6 +17,7 @@ mod elf;
 mod error;
 mod launch;
 mod memory;
+mod ports;
 mod process;
 mod question;
 mod sockets;

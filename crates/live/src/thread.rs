@@ -29,8 +29,6 @@ pub(crate) struct Thread {
     pub program: u32,
     /// Polls in a row that waited for nothing.
     pub idle: u32,
-    /// Queues that were found empty since the thread last did anything else.
-    pub empties: Vec<(usize, fabriscope_verbs::CqId)>,
 }
 
 /// How often, and how long each time, the end of a process that has said goodbye is waited for.
@@ -110,7 +108,6 @@ impl Thread {
         };
         if !matches!(op, Op::PollCq | Op::Look) || !question.posts.is_empty() {
             self.idle = 0;
-            self.empties.clear();
         }
         let answer = match op {
             Op::Post => posted,
@@ -171,7 +168,10 @@ impl Thread {
     }
 
     pub(crate) fn answer(&self, answer: &Answer) {
-        self.shared.arena.answer(self.slot, self.process.now().as_ps(), answer.result, (&answer.args, &answer.data));
+        let now = self.process.now();
+        let queues: Vec<(usize, fabriscope_verbs::CqId)> = self.own_program(|program| program.owned.cqs.iter().copied().collect());
+        let ready = self.process.earliest(&queues, &[]).is_some_and(|at| at <= now);
+        self.shared.arena.answer(self.slot, (now.as_ps(), ready), answer.result, (&answer.args, &answer.data));
     }
 
     /// The first question of a process: it is there.
@@ -324,7 +324,7 @@ pub(crate) fn spawn(shared: &Shared, process: &Process, Arrival { slot, program,
         if let Some(task) = shared.world().tasks.get_mut(&slot) {
             task.rank = process.rank();
         }
-        Box::pin(serve(Thread { process, shared, slot, program, idle: 0, empties: Vec::new() }, first))
+        Box::pin(serve(Thread { process, shared, slot, program, idle: 0 }, first))
     };
     process.spawn(Core::Host, Box::new(begin));
 }

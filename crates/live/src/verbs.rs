@@ -12,7 +12,7 @@ use crate::arena::words;
 use crate::memory::HostMemory;
 use crate::question::{Answer, Op, Question};
 use crate::thread::{Parked, Thread};
-use crate::world::{Channel, Descriptor, Doing, Key, Owned, Program, Watched};
+use crate::world::{Channel, Descriptor, Doing, Key, Notice, Owned, Program, Watched};
 
 /// `UINT32_MAX`: none of them.
 const NONE: u64 = 0xffff_ffff;
@@ -150,7 +150,7 @@ impl Thread {
         let args = question.args;
         let (nic, number) = (args[0] as usize, args[1] as u32);
         match op {
-            Op::PollCq => return self.poll_cq(nic, CqId(number), args[2].clamp(1, 256) as usize).await,
+            Op::PollCq => return self.poll_cq((nic, CqId(number)), args[2].clamp(1, 256) as usize, args[3] != 0).await,
             Op::CqEvent => return self.cq_event(args[0] as u32, args[1] != 0).await,
             Op::AsyncEvent => return self.async_event(nic, args[1] != 0).await,
             Op::Attach => return Ok(self.attach(nic, QpNum(number), (args[2] as u32, words_of_gid(&args[3..5]))).await.into()),
@@ -163,7 +163,11 @@ impl Thread {
         self.process.catch_up().await;
         Ok(match op {
             Op::Devices => self.devices(),
-            Op::Port => Answer::number(1),
+            Op::Port => {
+                let world = self.shared.world();
+                let node = world.programs[self.program as usize].node;
+                Answer::number(i64::from(!world.ports_down.contains(&(node, nic))))
+            }
             Op::AllocPd => self.alloc_pd(nic).into(),
             Op::DeallocPd => self.dealloc_pd(nic, PdId(number)).into(),
             Op::RegMr => {
@@ -187,6 +191,7 @@ impl Thread {
             Op::DestroySrq => {
                 let done = self.control(nic, |n| n.destroy_srq(SrqId(number)));
                 self.own(|owned| owned.srqs.remove(&(nic, SrqId(number))));
+                self.forget_events(nic, |event| event == AsyncEvent::SrqLimitReached(SrqId(number)));
                 done.map(|()| 0).into()
             }
             Op::CreateQp => self.create_qp(&words(&question.data)).into(),
@@ -263,6 +268,7 @@ impl Thread {
     fn destroy_cq(&self, nic: usize, cq: CqId) -> Result<i64, i32> {
         self.control(nic, |n| n.destroy_cq(cq))?;
         self.own(|owned| owned.cqs.remove(&(nic, cq)));
+        self.forget_events(nic, |event| event == AsyncEvent::CqError(cq));
         self.own_program(|program| {
             let channels = program.channels.values_mut();
             channels.for_each(|channel| channel.queues.retain(|(of, queue, _)| (*of, *queue) != (nic, cq)));
@@ -406,6 +412,7 @@ impl Thread {
     fn destroy_qp(&self, nic: usize, qp: QpNum) -> Result<i64, i32> {
         self.control(nic, |n| n.destroy_qp(qp))?;
         self.own(|owned| owned.qps.remove(&(nic, qp)));
+        self.forget_events(nic, |event| of_queue_pair(event) == Some(qp));
         Ok(0)
     }
 
@@ -472,7 +479,7 @@ impl Thread {
 
     /// Polls a queue once. Who finds it empty for a second time, and did nothing else in the meantime, waits as if it polled again and again;
     /// the first time it may only see that it has taken all.
-    async fn poll_cq(&mut self, nic: usize, cq: CqId, most: usize) -> Result<Answer, ProgramError> {
+    async fn poll_cq(&mut self, (nic, cq): (usize, CqId), most: usize, again: bool) -> Result<Answer, ProgramError> {
         if !self.owns(|owned| owned.cqs.contains(&(nic, cq))) {
             return Ok(Answer::error(libc::EINVAL));
         }
@@ -480,8 +487,7 @@ impl Thread {
         let visible =
             |thread: &Thread, queue: (usize, CqId)| thread.process.earliest(&[queue], &[]).is_some_and(|at| at <= thread.process.now());
         if !visible(self, (nic, cq)) {
-            if !self.empties.contains(&(nic, cq)) {
-                self.empties.push((nic, cq));
+            if !again {
                 self.process.compute(self.process.cpu().poll_empty);
                 return Ok(Answer::number(0));
             }
@@ -501,7 +507,6 @@ impl Thread {
         }
         let found = self.process.poll_cq(nic, cq, most).await;
         self.idle = 0;
-        self.empties.clear();
         let mut data = Vec::with_capacity(found.len() * 64);
         let mut sends = 0;
         for wc in &found {
@@ -517,6 +522,12 @@ impl Thread {
         Ok(Answer { data, ..Answer::number(found.len() as i64) })
     }
 
+    /// Nobody hears of an object that is gone.
+    fn forget_events(&self, nic: usize, is_about: impl Fn(AsyncEvent) -> bool) {
+        let is_gone = |of: usize, notice: Notice| of == nic && matches!(notice, Notice::Object(event) if is_about(event));
+        self.own_program(|program| program.events.retain(|(of, notice)| !is_gone(*of, *notice)));
+    }
+
     /// Events of devices go to where `ibv_get_async_event` finds them.
     fn drain_events(&self, nic: usize) {
         let events: Vec<AsyncEvent> = self.process.nic(nic, |n| std::iter::from_fn(|| n.poll_async_event()).collect());
@@ -530,18 +541,11 @@ impl Thread {
             let is_about = |owned: &Owned| match event {
                 AsyncEvent::CqError(cq) => owned.cqs.contains(&(nic, cq)),
                 AsyncEvent::SrqLimitReached(srq) => owned.srqs.contains(&(nic, srq)),
-                AsyncEvent::QpFatal(qp)
-                | AsyncEvent::QpRequestError(qp)
-                | AsyncEvent::QpAccessError(qp)
-                | AsyncEvent::CommunicationEstablished(qp)
-                | AsyncEvent::SendQueueDrained(qp)
-                | AsyncEvent::LastWqeReached(qp)
-                | AsyncEvent::PathMigrated(qp) => owned.qps.contains(&(nic, qp)),
-                _ => false,
+                event => of_queue_pair(event).is_some_and(|qp| owned.qps.contains(&(nic, qp))),
             };
             let whose = world.programs.iter_mut().find(|program| program.node == node && is_about(&program.owned));
             if let Some(program) = whose {
-                program.events.push_back((nic, event));
+                program.events.push_back((nic, Notice::Object(event)));
             }
         }
         world.tell(&self.process, Key::Device { node, nic }, self.process.now());
@@ -728,8 +732,26 @@ fn completion(wc: &Wc) -> [u64; 8] {
     ]
 }
 
+/// The queue pair that an event is about.
+fn of_queue_pair(event: AsyncEvent) -> Option<QpNum> {
+    match event {
+        AsyncEvent::QpFatal(qp)
+        | AsyncEvent::QpRequestError(qp)
+        | AsyncEvent::QpAccessError(qp)
+        | AsyncEvent::CommunicationEstablished(qp)
+        | AsyncEvent::SendQueueDrained(qp)
+        | AsyncEvent::LastWqeReached(qp)
+        | AsyncEvent::PathMigrated(qp) => Some(qp),
+        _ => None,
+    }
+}
+
 /// An event by the numbers of `enum ibv_event_type`, and what it is about.
-fn described(event: AsyncEvent) -> (i64, u32) {
+fn described(event: Notice) -> (i64, u32) {
+    let event = match event {
+        Notice::Port { up } => return (if up { 9 } else { 10 }, 1),
+        Notice::Object(event) => event,
+    };
     match event {
         AsyncEvent::CqError(cq) => (0, cq.0),
         AsyncEvent::QpFatal(qp) => (1, qp.0),

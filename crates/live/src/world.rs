@@ -102,11 +102,20 @@ pub(crate) struct Program {
     pub watched: Vec<Watched>,
     pub owned: Owned,
     /// Events of adapters about what it owns, that nobody took yet.
-    pub events: VecDeque<(usize, AsyncEvent)>,
+    pub events: VecDeque<(usize, Notice)>,
     /// How it ended, as `wait` says it.
     pub status: Option<i32>,
     /// Its parent knows.
     pub reaped: bool,
+}
+
+/// Something that a device tells of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Notice {
+    /// Of an object of the adapter.
+    Object(AsyncEvent),
+    /// Of its port.
+    Port { up: bool },
 }
 
 /// What a process has of the adapters of its host: adapter and number.
@@ -200,6 +209,8 @@ pub(crate) struct World {
     pub groups: BTreeMap<[u8; 16], Lid>,
     /// Ports that receive from a group: host, adapter and name.
     pub members: BTreeSet<(u32, usize, [u8; 16])>,
+    /// Ports whose cable is down: host and adapter.
+    pub ports_down: BTreeSet<(u32, usize)>,
     pub tasks: BTreeMap<usize, Task>,
     /// Threads that ever were.
     pub threads: i64,
@@ -306,6 +317,7 @@ impl World {
             wants_agents: false,
             groups: BTreeMap::new(),
             members: BTreeSet::new(),
+            ports_down: BTreeSet::new(),
             tasks: BTreeMap::new(),
             threads: 0,
             waiting: BTreeMap::new(),

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use fabriscope_engine::{Cluster, RunOptions};
+use fabriscope_lab::load_faults;
 use fabriscope_lab::tap::Taps;
 use fabriscope_lab::timeline::{STEP, TimelineRequest};
 use fabriscope_live::{HostCommand, Settings};
@@ -33,6 +34,9 @@ pub struct Args {
     /// A host and the program that it runs; several times, after all other options
     #[arg(long, value_name = "NAME: PROGRAM", num_args = 1.., allow_hyphen_values = true, required_unless_present = "program")]
     host: Vec<OsString>,
+    /// What breaks, when and where: [[fault]] tables as in labs; nodes are those of the hosts, links `node 1` or `leaf 0:8`
+    #[arg(long, value_name = "FILE")]
+    faults: Option<PathBuf>,
     #[command(flatten)]
     pcap: Pcap,
     /// Write what happens over time to this file, while the run goes: .pftrace, for Perfetto
@@ -82,7 +86,9 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     let taps = args.pcap.request().taps(&cluster).map_err(Failure::of)?;
     let drawing = TimelineRequest { trace: args.trace.clone(), inspector: None, step: args.trace_step.unwrap_or(STEP) };
     let mut recorders = drawing.recorders(&cluster).map_err(Failure::of)?;
+    let read = |file: &PathBuf| load_faults(context.catalog()?, file, &cluster.parts).map_err(Failure::of);
     let options = RunOptions {
+        faults: args.faults.as_ref().map(read).transpose()?,
         taps: taps.as_ref().map(Taps::list).unwrap_or_default(),
         timeline: recorders.as_ref().map(|recorders| recorders.timeline.clone()),
         ..RunOptions::default()

@@ -194,6 +194,27 @@ fn a_killed_process_is_seen_by_its_peer() {
 }
 
 /// Packets and moments of a run go to files, as those of `bench` do; watching changes nothing that a program prints.
+/// A cable goes during a transfer: the requests end as on hardware, its port says so, and what waits until it is back is done.
+#[test]
+fn a_link_that_goes_down_is_seen() {
+    is_installed("ibv_asyncwatch");
+    let folder = tempfile::tempdir().unwrap();
+    let (for_ever, a_while) = (folder.path().join("ever.toml"), folder.path().join("while.toml"));
+    std::fs::write(&for_ever, "[[fault]]\nat = \"2 ms\"\nkind.link_down = { link = \"node 1\" }\n").unwrap();
+    std::fs::write(&a_while, "[[fault]]\nat = \"2 ms\"\nkind.link_down = { link = \"node 1\", lasts = \"20 ms\" }\n").unwrap();
+    let under = |faults: &Path, words: &[&str]| exec(&[&["--on", "ri2", "--faults", faults.to_str().unwrap()], words].concat());
+    let transfer = ["--host", "a:", "ib_write_bw", "-n", "5000", "--host", "b:", "ib_write_bw", "-n", "5000", "a"];
+    let cut = under(&for_ever, &transfer);
+    assert!(!cut.status.success(), "{}", text(&cut.stdout));
+    assert!(text(&cut.stderr).contains("Failed status 12"), "{}", text(&cut.stderr));
+    assert_eq!(rows(&stdout(&under(&a_while, &transfer))).len(), 2);
+    let watched = under(&a_while, &["--host", "a:", "ibv_asyncwatch", "--host", "b:", "ibv_asyncwatch"]);
+    let printed = text(&watched.stdout);
+    for event in ["IBV_EVENT_PORT_ERR (10), port 1", "IBV_EVENT_PORT_ACTIVE (9), port 1"] {
+        assert_eq!(printed.matches(event).count(), 1, "{printed}");
+    }
+}
+
 #[test]
 fn a_run_is_captured_and_drawn() {
     is_installed("ibv_rc_pingpong");
