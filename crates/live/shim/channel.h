@@ -77,6 +77,7 @@ enum live_op {
 	OP_POST,
 	OP_CM_OPEN,
 	OP_CM_CALL,
+	OP_REREG_MR,
 };
 
 /* A post among those in front of a question. */

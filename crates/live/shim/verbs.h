@@ -8,6 +8,7 @@
 
 #define MOST_DEVICES 16
 #define MOST_PKEYS 16
+#define MOST_CQE ((1 << 22) - 1)
 #define POLL_BATCH 32
 /* Words of a post before its pieces, and of a completion. */
 #define SEND_WORDS 11
@@ -47,6 +48,11 @@ struct live_cq {
 struct live_channel {
 	struct abi_channel channel;
 	uint32_t id;
+};
+
+struct live_mr {
+	struct abi_mr mr;
+	unsigned access;
 };
 
 struct live_srq {
@@ -89,6 +95,7 @@ void live_remember_cq(struct live_cq *cq);
 
 void live_fill_gid(const struct live_device_info *device, int index, union abi_gid *gid, uint32_t *type);
 uint32_t live_lid_of_gid(const union abi_gid *gid);
+union abi_gid live_interface_gid(uint32_t lid);
 
 /* verbs_data.c */
 int live_post_send(struct abi_qp *, struct abi_send_wr *, struct abi_send_wr **);

@@ -107,6 +107,8 @@ struct abi_pd {
 	struct abi_context *context;
 	uint32_t handle;
 };
+enum { REREG_TRANSLATION = 1, REREG_PD = 2, REREG_ACCESS = 4 };
+enum { REREG_ERR_INPUT = -1, REREG_ERR_CMD = -4 };
 struct abi_mr {
 	struct abi_context *context;
 	struct abi_pd *pd;

@@ -118,7 +118,7 @@ int ibv_query_device(struct abi_context *context, struct abi_device_attr *attr)
 		.max_sge = (int)info->max_sge,
 		.max_sge_rd = (int)info->max_sge,
 		.max_cq = 1 << 24,
-		.max_cqe = (1 << 22) - 1,
+		.max_cqe = MOST_CQE,
 		.max_mr = 1 << 24,
 		.max_pd = 1 << 23,
 		.max_qp_rd_atom = (int)info->max_rd_atomic,
@@ -188,6 +188,13 @@ int ibv_query_port(struct abi_context *context, uint8_t port, struct abi_port_at
 	return query_port(context, port, attr, offsetof(struct abi_port_attr, flags) + 1);
 }
 
+/* The GID that stands for the address of a port's interface. */
+union abi_gid live_interface_gid(uint32_t lid)
+{
+	uint32_t number = lid + 1;
+	return (union abi_gid){ .raw = { [10] = 0xff, 0xff, 10, (uint8_t)(number >> 16), (uint8_t)(number >> 8), (uint8_t)number } };
+}
+
 /* On InfiniBand the one GID is that of the port; on Ethernet the link-local address and that of the interface, each as RoCE v1 and v2. */
 void live_fill_gid(const struct live_device_info *device, int index, union abi_gid *gid, uint32_t *type)
 {
@@ -198,12 +205,7 @@ void live_fill_gid(const struct live_device_info *device, int index, union abi_g
 		gid->words[0] = htobe64(0xfe80000000000000ull);
 		gid->words[1] = htobe64(device->guid);
 	} else if (ethernet && index < 4) {
-		uint32_t number = device->lid + 1;
-		gid->raw[10] = gid->raw[11] = 0xff;
-		gid->raw[12] = 10;
-		gid->raw[13] = (uint8_t)(number >> 16);
-		gid->raw[14] = (uint8_t)(number >> 8);
-		gid->raw[15] = (uint8_t)number;
+		*gid = live_interface_gid(device->lid);
 	}
 }
 
@@ -254,9 +256,11 @@ int _ibv_query_gid_ex(struct abi_context *context, uint32_t port, uint32_t index
 ssize_t _ibv_query_gid_table(struct abi_context *context, struct abi_gid_entry *entries, size_t most, uint32_t flags, size_t size)
 {
 	size_t count = info_of(context)->link_layer == LINK_ETHERNET ? 4 : 1;
-	for (size_t i = 0; i < count && i < most; i++)
+	if (most < count)
+		return -EINVAL;
+	for (size_t i = 0; i < count; i++)
 		_ibv_query_gid_ex(context, 1, (uint32_t)i, (struct abi_gid_entry *)((char *)entries + i * size), flags, size);
-	return (ssize_t)(count < most ? count : most);
+	return (ssize_t)count;
 }
 
 int ibv_query_pkey(struct abi_context *context, uint8_t port, int index, uint16_t *pkey)

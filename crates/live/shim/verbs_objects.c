@@ -85,26 +85,32 @@ int ibv_dealloc_pd(struct abi_pd *pd)
 	return error;
 }
 
+/* Registers a region, whose memory the fabric shares, or gives the region of `key` this range and these rights. */
+static int64_t register_at(enum live_op op, struct abi_pd *pd, uintptr_t addr, size_t length, unsigned access, uint32_t key)
+{
+	if (!live_mine)
+		return -EIO;
+	size_t words;
+	int file = live_share(addr, length, (uint64_t *)live_question(), &words);
+	const int64_t args[8] = { nic_of(pd->context), pd->handle, (int64_t)addr, (int64_t)length, access, file, key };
+	return live_ask_with(op, args, words * sizeof(uint64_t));
+}
+
 static struct abi_mr *register_memory(struct abi_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access)
 {
 	access &= ~(unsigned)ACCESS_OPTIONAL;
 	if (access & (ACCESS_ZERO_BASED | ACCESS_ON_DEMAND) || iova != (uintptr_t)addr)
 		return failed(-EOPNOTSUPP, NULL);
-	int64_t key = -EIO;
-	if (live_mine) {
-		size_t words;
-		int file = live_share((uintptr_t)addr, length, (uint64_t *)live_question(), &words);
-		const int64_t args[8] = { nic_of(pd->context), pd->handle, (int64_t)(uintptr_t)addr, (int64_t)length, access, file };
-		key = live_ask_with(OP_REG_MR, args, words * sizeof(uint64_t));
-	}
-	struct abi_mr *mr = key < 0 ? NULL : calloc(1, sizeof *mr);
+	int64_t key = register_at(OP_REG_MR, pd, (uintptr_t)addr, length, access, 0);
+	struct live_mr *mr = key < 0 ? NULL : calloc(1, sizeof *mr);
 	if (!mr)
 		return failed(key, mr);
-	*mr = (struct abi_mr){ pd->context, pd, addr, length, (uint32_t)key, (uint32_t)key, (uint32_t)key };
+	*mr = (struct live_mr){ { pd->context, pd, addr, length, (uint32_t)key, (uint32_t)key, (uint32_t)key }, access };
 	if (access & ACCESS_REMOTE_WRITE)
 		live_guard((uintptr_t)addr, length);
-	return mr;
+	return &mr->mr;
 }
+
 
 struct abi_mr *ibv_reg_mr(struct abi_pd *pd, void *addr, size_t length, int access)
 {
@@ -123,11 +129,30 @@ struct abi_mr *ibv_reg_dmabuf_mr(struct abi_pd *pd, uint64_t offset, size_t leng
 	(void)pd, (void)offset, (void)length, (void)iova, (void)fd, (void)access;
 	return failed(-EOPNOTSUPP, NULL);
 }
+/* The keys stay; where it cannot be, so does all else. */
 int ibv_rereg_mr(struct abi_mr *mr, int flags, struct abi_pd *pd, void *addr, size_t length, int access)
 {
-	(void)mr, (void)flags, (void)pd, (void)addr, (void)length, (void)access;
-	errno = EOPNOTSUPP;
-	return 1; /* the old registration stands */
+	struct live_mr *own = (struct live_mr *)mr;
+	if (flags & ~(REREG_TRANSLATION | REREG_PD | REREG_ACCESS) || !flags || (flags & REREG_TRANSLATION && (!length || !addr)))
+		return errno = EINVAL, REREG_ERR_INPUT;
+	if (!(flags & REREG_TRANSLATION)) {
+		addr = mr->addr;
+		length = mr->length;
+	}
+	if (!(flags & REREG_PD))
+		pd = mr->pd;
+	unsigned rights = flags & REREG_ACCESS ? (unsigned)access & ~(unsigned)ACCESS_OPTIONAL : own->access;
+	int64_t result = register_at(OP_REREG_MR, pd, (uintptr_t)addr, length, rights, mr->lkey);
+	if (result < 0)
+		return errno = (int)-result, REREG_ERR_CMD;
+	live_unguard((uintptr_t)mr->addr, mr->length);
+	if (rights & ACCESS_REMOTE_WRITE)
+		live_guard((uintptr_t)addr, length);
+	mr->pd = pd;
+	mr->addr = addr;
+	mr->length = length;
+	own->access = rights;
+	return 0;
 }
 
 int ibv_dereg_mr(struct abi_mr *mr)
@@ -186,8 +211,10 @@ int ibv_destroy_comp_channel(struct abi_channel *channel)
 	return 0;
 }
 
-static struct live_cq *create_cq(struct abi_context *context, uint32_t cqe, void *of_program, struct abi_channel *channel)
+static struct live_cq *create_cq(struct abi_context *context, uint32_t cqe, uint32_t vector, void *of_program, struct abi_channel *channel)
 {
+	if (cqe < 1 || cqe > MOST_CQE || vector >= (uint32_t)context->num_comp_vectors)
+		return failed(-EINVAL, NULL);
 	int64_t on = channel ? (int64_t)((struct live_channel *)channel)->id : -1;
 	struct live_cq *cq = calloc(1, sizeof *cq);
 	int64_t id = !cq ? -ENOMEM : live_mine ? LIVE_ASK(OP_CREATE_CQ, nic_of(context), cqe, on, (int64_t)(uintptr_t)cq) : -EIO;
@@ -211,11 +238,7 @@ struct live_cq *live_cq_by_handle(uint32_t nic, uint32_t handle)
 
 struct abi_cq *ibv_create_cq(struct abi_context *context, int cqe, void *of_program, struct abi_channel *channel, int vector)
 {
-	if (cqe < 1 || vector < 0 || vector >= context->num_comp_vectors) {
-		errno = EINVAL;
-		return NULL;
-	}
-	struct live_cq *cq = create_cq(context, (uint32_t)cqe, of_program, channel);
+	struct live_cq *cq = create_cq(context, (uint32_t)cqe, (uint32_t)vector, of_program, channel);
 	return cq ? &cq->ex.cq : NULL;
 }
 
@@ -223,7 +246,7 @@ static struct abi_cq_ex *create_cq_ex(struct abi_context *context, struct abi_cq
 {
 	if (init->wc_flags & ~0x87full || init->comp_mask & ~1u) /* no VLANs, flow tags, tag matching */
 		return failed(-EOPNOTSUPP, NULL);
-	struct live_cq *cq = create_cq(context, init->cqe, init->cq_context, init->channel);
+	struct live_cq *cq = create_cq(context, init->cqe, init->comp_vector, init->cq_context, init->channel);
 	if (cq)
 		live_extend_cq(cq);
 	return cq ? &cq->ex : NULL;
@@ -420,6 +443,9 @@ void live_address(const struct live_device_info *device, const struct abi_ah_att
 
 struct abi_ah *ibv_create_ah(struct abi_pd *pd, struct abi_ah_attr *attr)
 {
+	/* Ethernet knows no LIDs. */
+	if (!attr->is_global && ((struct live_device *)pd->context->device)->info.link_layer == LINK_ETHERNET)
+		return failed(-EINVAL, NULL);
 	uint64_t to[4];
 	live_address(&((struct live_device *)pd->context->device)->info, attr, to);
 	int64_t id = live_mine ? LIVE_ASK(OP_CREATE_AH, nic_of(pd->context), pd->handle, (int64_t)to[0], (int64_t)to[1],
@@ -550,7 +576,7 @@ static struct abi_qp *create_qp_ex(struct abi_context *context, struct abi_qp_in
 		struct abi_context *of = init->xrcd->context;
 		int64_t made = LIVE_ASK(OP_ALLOC_PD, nic_of(of));
 		struct abi_pd *own = calloc(1, sizeof *own);
-		struct live_cq *cq = made < 0 || !own ? NULL : create_cq(of, 1, NULL, NULL);
+		struct live_cq *cq = made < 0 || !own ? NULL : create_cq(of, 1, 0, NULL, NULL);
 		if (!cq)
 			return failed(-ENOMEM, own);
 		*own = (struct abi_pd){ of, (uint32_t)made };
@@ -650,6 +676,11 @@ int ibv_query_qp(struct abi_qp *qp, struct abi_qp_attr *attr, int mask, struct a
 		.rnr_retry = (uint8_t)words[15],
 		.ah_attr = { .dlid = ethernet ? 0 : (uint16_t)(words[16] + 1), .sl = (uint8_t)words[17], .port_num = 1, .is_global = ethernet },
 	};
+	if (ethernet) {
+		attr->ah_attr.grh.dgid = live_interface_gid((uint32_t)words[16]);
+		attr->ah_attr.grh.sgid_index = 3;
+		attr->ah_attr.grh.hop_limit = 64;
+	}
 	qp->state = (int)words[0];
 	if (init)
 		*init = (struct abi_qp_init){

@@ -87,6 +87,7 @@ ops! {
     Post = 90,
     CmOpen = 91,
     CmCall = 92,
+    ReregMr = 93,
 }
 
 /// An answer.

@@ -170,12 +170,13 @@ impl Thread {
             }
             Op::AllocPd => self.alloc_pd(nic).into(),
             Op::DeallocPd => self.dealloc_pd(nic, PdId(number)).into(),
-            Op::RegMr => {
+            Op::RegMr | Op::ReregMr => {
                 let (range, pieces) = ((args[2] as u64, args[3] as u64), words(&question.data));
                 if let Some(memory) = self.own_program(|program| program.memory.clone()) {
                     memory.share(range, args[5] as i32, &pieces);
                 }
-                self.reg_mr(nic, PdId(number), range, args[4] as u32).into()
+                let key = (op == Op::ReregMr).then_some(Lkey(args[6] as u32));
+                self.reg_mr(nic, PdId(number), range, args[4] as u32, key).into()
             }
             Op::DeregMr => self.dereg_mr(nic, Lkey(number)).into(),
             Op::CreateCq => self.create_cq((nic, number), args[2], args[3]).into(),
@@ -234,19 +235,24 @@ impl Thread {
         self.own(|owned| owned.pds.remove(&(nic, pd)));
         Ok(0)
     }
-    fn reg_mr(&self, nic: usize, pd: PdId, (from, length): (u64, u64), flags: u32) -> Result<i64, i32> {
-        if !self.owns(|owned| owned.pds.contains(&(nic, pd))) {
+    /// Registers a region, or gives that of `key` another domain, range and rights.
+    fn reg_mr(&self, nic: usize, pd: PdId, (from, length): (u64, u64), flags: u32, key: Option<Lkey>) -> Result<i64, i32> {
+        if !self.owns(|owned| owned.pds.contains(&(nic, pd)) && key.is_none_or(|key| owned.mrs.contains(&(nic, key)))) {
             return Err(libc::EINVAL);
         }
         let access = access(flags);
-        let mr = self.control(nic, |n| n.reg_mr(pd, from, Bytes(length), access))?;
-        self.own(|owned| owned.mrs.insert((nic, mr.lkey)));
+        let key = match key {
+            Some(key) => self.control(nic, |n| n.rereg_mr(key, pd, from, Bytes(length), access)).map(|()| key)?,
+            None => self.control(nic, |n| n.reg_mr(pd, from, Bytes(length), access))?.lkey,
+        };
+        self.own(|owned| owned.mrs.insert((nic, key)));
+        self.own_program(|program| program.watched.retain(|region| (region.nic, region.key) != (nic, key)));
         if access.contains(Access::REMOTE_WRITE) {
             let watch = self.process.nic(nic, |n| n.create_watch(from, Bytes(length)));
-            let region = Watched { key: mr.lkey, from, to: from + length, nic, watch, seen: 0 };
+            let region = Watched { key, from, to: from + length, nic, watch, seen: 0 };
             self.own_program(|program| program.watched.push(region));
         }
-        Ok(mr.lkey.0.into())
+        Ok(key.0.into())
     }
     fn dereg_mr(&self, nic: usize, key: Lkey) -> Result<i64, i32> {
         self.control(nic, |n| n.dereg_mr(key))?;

@@ -52,17 +52,23 @@ struct Region {
     place: MemoryId,
 }
 
+/// Whether a region may have this range and these rights.
+fn may_be(addr: u64, length: Bytes, access: Access) -> Result<(), VerbsError> {
+    if !access.contains(Access::LOCAL_WRITE) && (access.contains(Access::REMOTE_WRITE) || access.contains(Access::REMOTE_ATOMIC)) {
+        return Err(VerbsError::AccessNeedsLocalWrite { access });
+    }
+    if length.0 == 0 || addr.checked_add(length.0 - 1).is_none() {
+        return Err(VerbsError::BadRange { addr, length });
+    }
+    Ok(())
+}
+
 impl Regions {
     pub(crate) fn register(&mut self, pd: PdId, addr: u64, length: Bytes, access: Access, place: MemoryId) -> Result<Mr, VerbsError> {
-        if !access.contains(Access::LOCAL_WRITE) && (access.contains(Access::REMOTE_WRITE) || access.contains(Access::REMOTE_ATOMIC)) {
-            return Err(VerbsError::AccessNeedsLocalWrite { access });
-        }
         if place != MemoryId::HOST && self.reached.get(usize::from(place.0) - 1) != Some(&true) {
             return Err(VerbsError::OutOfReach { place: place.0 });
         }
-        if length.0 == 0 || addr.checked_add(length.0 - 1).is_none() {
-            return Err(VerbsError::BadRange { addr, length });
-        }
+        may_be(addr, length, access)?;
         let index = match self.free.pop() {
             Some(index) => index,
             None => {
@@ -79,6 +85,15 @@ impl Regions {
         self.elsewhere |= place != MemoryId::HOST;
         let key = index << 8 | u32::from(slot.generation);
         Ok(Mr { lkey: Lkey(key), rkey: Rkey(key), addr, length })
+    }
+
+    /// Gives a region another domain, range or rights under the same key.
+    pub(crate) fn reregister(&mut self, key: u32, pd: PdId, addr: u64, length: Bytes, access: Access) -> Result<(), VerbsError> {
+        may_be(addr, length, access)?;
+        let region = self.slots.get_mut((key >> 8) as usize).filter(|region| region.live && region.generation == key as u8);
+        let region = region.ok_or(VerbsError::NoSuchKey { key })?;
+        *region = Region { first: addr, last: addr + (length.0 - 1), pd, access, ..*region };
+        Ok(())
     }
 
     /// Regions may lie at `place`.

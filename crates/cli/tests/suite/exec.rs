@@ -323,6 +323,33 @@ fn structures_are_those_of_libibverbs_and_the_kernel() {
     assert!(checked.status.success(), "{}; {INSTALL}", text(&checked.stderr));
 }
 
+/// The test-suite of rdma-core for Python's verbs: what the adapters have passes, what they lack is skipped, nothing fails.
+#[test]
+#[ignore = "long: needs python3-pyverbs with its documentation (apt-get install python3-pyverbs)"]
+fn the_suite_of_pyverbs_passes() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = format!(
+        "cp -r /usr/share/doc/rdma-core/tests {0} && gunzip -f {0}/tests/*.gz && rm {0}/tests/test_mlx5* {0}/tests/test_efa*",
+        folder.path().display()
+    );
+    assert!(
+        Command::new("sh").args(["-c", &script]).status().unwrap().success(),
+        "the suite is not there: apt-get install python3-pyverbs"
+    );
+    let suite = folder.path().join("tests/run_tests.py");
+    for (cluster, passed) in [("ri2", 86), ("alaska-roce25", 86)] {
+        let output = exec(&["--on", cluster, "--", "/usr/bin/python3", suite.to_str().unwrap(), "-v", "--dev", "mlx5_0"]);
+        let told = text(&output.stderr);
+        let last = |of: &str| told.lines().rev().find(|line| line.starts_with(of)).unwrap_or_default().to_owned();
+        assert!(output.status.success(), "{told}");
+        let number = |of: &str, after: &str| {
+            of.split_once(after).and_then(|(_, rest)| rest.split(|c: char| !c.is_ascii_digit()).next()?.parse::<u32>().ok())
+        };
+        let (ran, skipped) = (number(&last("Ran "), "Ran ").unwrap(), number(&last("OK"), "skipped=").unwrap());
+        assert_eq!(ran - skipped, passed, "{cluster}: {ran} ran, {skipped} were skipped");
+    }
+}
+
 /// Two ranks of Open MPI over UCX, on a host each: the program's own messages, and the sum of an MPI_Allreduce; the same in two runs.
 #[test]
 #[ignore = "long: needs Open MPI and UCX (apt-get install openmpi-bin libopenmpi-dev ucx-utils)"]

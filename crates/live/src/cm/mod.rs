@@ -9,6 +9,8 @@ pub(crate) mod abi;
 pub(crate) mod agent;
 pub(crate) mod calls;
 mod messages;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -64,6 +64,15 @@ impl Nic {
         self.port.regions.register(pd, addr, length, access, place)
     }
 
+    /// Gives a region another domain, range or rights; its keys stay, as adapters keep them that change translations in place.
+    ///
+    /// # Errors
+    /// As [`reg_mr`](Self::reg_mr), and no region that has the key; then it stays as it was.
+    pub fn rereg_mr(&mut self, lkey: Lkey, pd: PdId, addr: u64, length: Bytes, access: Access) -> Result<(), VerbsError> {
+        self.users_of(pd)?;
+        self.port.regions.reregister(lkey.0, pd, addr, length, access)
+    }
+
     /// Deregisters memory; its keys are refused from now on.
     ///
     /// # Errors
@@ -269,14 +278,35 @@ impl Nic {
         Ok(num)
     }
 
-    /// Changes attributes and state of a queue pair; nothing changes when it fails.
+    /// Changes attributes and state of a queue pair; nothing changes when it fails. In RESET its completions not yet polled are gone.
     ///
     /// # Errors
     /// No such transition, an attribute it needs is missing, one it does not take is given, or a value is out of range.
     pub fn modify_qp(&mut self, qp: QpNum, attr: &QpAttr) -> Result<(), VerbsError> {
         let slot = self.slot_of(qp).ok_or(VerbsError::NoSuchQp { qp })?;
         let lid = self.lid();
-        self.qps[slot].modify(attr, lid, &mut self.port)
+        self.qps[slot].modify(attr, lid, &mut self.port)?;
+        if attr.qp_state == Some(QpState::Reset) {
+            self.drop_completions(slot);
+        }
+        Ok(())
+    }
+
+    /// Completions of a queue pair that were not polled are gone, as the libraries of adapters take them out of their queues.
+    fn drop_completions(&mut self, slot: usize) {
+        let (qp, init) = (self.qps[slot].num, self.qps[slot].init);
+        self.port.completions.retain(|(_, wc)| wc.qp_num != qp);
+        for cq in [init.send_cq, init.recv_cq] {
+            let Ok(queue) = self.cq(cq) else { continue };
+            let mut said = Vec::new();
+            let receives = queue.purge(qp, &mut said);
+            for words in said {
+                self.port.words.take(words);
+            }
+            if let Some(Some(srq)) = init.srq.and_then(|srq| self.port.srqs.get_mut(srq.0 as usize)) {
+                (0..receives).for_each(|_| srq.queue.free_one());
+            }
+        }
     }
 
     /// The state and attributes of a queue pair.
@@ -309,19 +339,11 @@ impl Nic {
         self.qps[slot].reset(&mut self.port);
         self.qps[slot].live = false;
         self.free_qps.push(slot as u32);
-        self.port.completions.retain(|(_, wc)| wc.qp_num != qp);
+        self.drop_completions(slot);
         let lent = init.qp_type == QpType::XrcRecv;
         for (cq, counts) in [(init.send_cq, true), (init.recv_cq, !lent)] {
             let Ok(queue) = self.cq(cq) else { continue };
             queue.users -= u32::from(counts);
-            let mut said = Vec::new();
-            let receives = queue.purge(qp, &mut said);
-            for words in said {
-                self.port.words.take(words);
-            }
-            if let Some(Some(srq)) = init.srq.and_then(|srq| self.port.srqs.get_mut(srq.0 as usize)) {
-                (0..receives).for_each(|_| srq.queue.free_one());
-            }
         }
         if lent {
             return Ok(());
