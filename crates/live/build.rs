@@ -8,6 +8,7 @@ use std::{env, fs};
 
 fn main() {
     println!("cargo:rerun-if-changed=shim");
+    println!("cargo:rerun-if-changed=include");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it")).join("stand_in.so");
     let target = |key: &str| env::var(format!("CARGO_CFG_TARGET_{key}")).unwrap_or_default();
     let runs = target("OS") == "linux" && target("ENV") == "gnu" && ["x86_64", "aarch64"].contains(&target("ARCH").as_str());

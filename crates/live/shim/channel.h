@@ -78,6 +78,7 @@ enum live_op {
 	OP_CM_OPEN,
 	OP_CM_CALL,
 	OP_REREG_MR,
+	OP_GPU,
 };
 
 /* A post among those in front of a question. */

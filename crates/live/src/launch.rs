@@ -21,6 +21,7 @@ use crate::cm;
 use crate::device::Device;
 use crate::elf;
 use crate::error::LiveError;
+use crate::gpu::{self, Gpus};
 use crate::memory::HostMemory;
 use crate::ports::{self, Change};
 use crate::process;
@@ -101,6 +102,7 @@ pub fn run(
     let at = |name: &str| folder.path().join(name);
     let stand_in = at("libfabriscope_live.so");
     fs::write(&stand_in, STAND_IN).map_err(|error| LiveError::Folder { path: stand_in.clone(), error })?;
+    let libraries = libraries(&folder.path().join("lib"), &stand_in)?;
     let header = header(&cluster.parts);
     let arena = at("arena");
     let arena_of_run = Arena::create(&arena, header).map_err(|error| LiveError::Folder { path: arena.clone(), error })?;
@@ -115,7 +117,8 @@ pub fn run(
         let mut start = Command::new(&program);
         start.args(&command.words[1..]).arg0(&command.words[0]);
         start
-            .env("LD_PRELOAD", preload(&stand_in))
+            .env("LD_PRELOAD", before("LD_PRELOAD", &stand_in))
+            .env("LD_LIBRARY_PATH", before("LD_LIBRARY_PATH", &libraries))
             .env("FABRISCOPE_LIVE", &arena)
             .env("FABRISCOPE_LIVE_HOST", at("hosts").join(&command.host));
         start.env("PYTHONHASHSEED", "0");
@@ -135,10 +138,18 @@ pub fn run(
             Box::pin(host(process, shared, (node, starts), changes.into()))
         })
     };
-    let mains: Vec<Main> = (0..).zip(starts).map(&mut of_host).collect();
+    // GPUs are the first ranks, so that they have the numbers that communicators give them.
+    let gpus = shared.world().gpus.as_ref().map_or(0, |gpus| gpus.due.len() as u32);
+    let of_gpu = |gpu: u32| -> Main {
+        let shared = shared.clone();
+        Box::new(move |process| Box::pin(gpu::rank::serve(process, shared, gpu)))
+    };
+    let mains: Vec<Main> = (0..gpus).map(of_gpu).chain((0..).zip(starts).map(&mut of_host)).collect();
+    let per_node = gpus / u32::try_from(seats.len()).unwrap_or(1).max(1);
+    let nodes = seats.iter().flat_map(|seat| (0..per_node).map(|_| *seat)).chain(seats.iter().copied()).collect();
     *CURRENT.lock().unwrap_or_else(PoisonError::into_inner) = Some((folder.path().to_owned(), shared.clone()));
     let options = RunOptions { peers: Peers::Passing, ..options.clone() };
-    let result = PacketEngine.run(cluster, Job::tied(seats, mains, Ties::Any), &options, settings.seed);
+    let result = PacketEngine.run(cluster, Job::tied(nodes, mains, Ties::Any), &options, settings.seed);
     CURRENT.lock().unwrap_or_else(PoisonError::into_inner).take();
     shared.end_all();
     let world = shared.world();
@@ -152,6 +163,11 @@ fn world(target: Target, hosts: Vec<Host>, settings: &Settings) -> World {
     let mut sockets = Sockets::default();
     sockets.management = settings.management;
     let mut world = World::new(hosts, sockets);
+    if let Some(library) = target.nccl.clone() {
+        let per_node = settings.ranks_per_node.unwrap_or(u32::MAX).min(library.gpus());
+        let shape = (world.hosts.len() as u32, per_node);
+        world.gpus = Some(Gpus::new(target.clone(), library, shape));
+    }
     world.per_message = target.perftest.map_or(Span::ZERO, |perftest| *perftest.loop_overhead);
     world.ranks_per_node = settings.ranks_per_node;
     world
@@ -164,9 +180,14 @@ async fn host(
     (node, starts): (u32, Vec<(u32, Command)>),
     mut changes: VecDeque<Change>,
 ) -> Result<(), ProgramError> {
+    if shared.world().gpus.is_some() {
+        // The run lasts as long as its GPUs do, which is as long as its programs.
+        process.serve();
+    }
     for (program, command) in starts {
         start(&process, &shared, (program, command))?;
     }
+    shared.world().begun += 1;
     loop {
         let come = std::mem::take(&mut shared.world().starts[node as usize]);
         for arrival in come {
@@ -219,11 +240,24 @@ fn watch(mut child: Child, shared: &Shared) {
     });
 }
 
-/// Before the other libraries that are loaded first.
+/// Names under which programs need libraries that may not be installed, and that the stand-in is as well.
+const LIBRARIES: [&str; 2] = ["libnccl.so.2", "libcudart.so.12"];
+
+/// A folder in which the stand-in has those names.
+fn libraries(folder: &Path, stand_in: &Path) -> Result<PathBuf, LiveError> {
+    let make = || {
+        fs::create_dir_all(folder)?;
+        LIBRARIES.iter().try_for_each(|name| std::os::unix::fs::symlink(stand_in, folder.join(name)))
+    };
+    make().map_err(|error| LiveError::Folder { path: folder.to_owned(), error })?;
+    Ok(folder.to_owned())
+}
+
+/// A list of the environment with this in front.
 #[expect(clippy::disallowed_methods, reason = "what the caller has loaded into programs stays")]
-fn preload(stand_in: &Path) -> OsString {
-    let mut list = stand_in.as_os_str().to_owned();
-    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+fn before(name: &str, first: &Path) -> OsString {
+    let mut list = first.as_os_str().to_owned();
+    if let Some(others) = std::env::var_os(name).filter(|others| !others.is_empty()) {
         list.push(":");
         list.push(others);
     }

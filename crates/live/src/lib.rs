@@ -15,6 +15,7 @@ mod cm;
 mod device;
 mod elf;
 mod error;
+mod gpu;
 mod launch;
 mod memory;
 mod ports;

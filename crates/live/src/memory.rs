@@ -108,14 +108,14 @@ impl ProcessMemory {
     fn shared(&self) -> MutexGuard<'_, Shared> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    fn read(&self, addr: u64, into: &mut [u8]) {
+    pub fn read(&self, addr: u64, into: &mut [u8]) {
         match self.shared().around(addr, into.len()) {
             Some((piece, from)) => piece.read(from, into),
             // A process that died in the meantime has nothing to read.
             None => drop(self.whole.read_exact_at(into, addr)),
         }
     }
-    fn write(&self, addr: u64, from: &[u8]) {
+    pub fn write(&self, addr: u64, from: &[u8]) {
         match self.shared().around(addr, from.len()) {
             Some((piece, to)) => piece.write(to, from),
             None => drop(self.whole.write_all_at(from, addr)),

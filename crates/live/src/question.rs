@@ -88,6 +88,7 @@ ops! {
     CmOpen = 91,
     CmCall = 92,
     ReregMr = 93,
+    Gpu = 94,
 }
 
 /// An answer.

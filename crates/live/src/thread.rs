@@ -157,6 +157,7 @@ impl Thread {
             }
             op if (op as u32) < Op::Devices as u32 => self.stream(op, &question).await?,
             Op::CmOpen | Op::CmCall => self.connections(op, &question).await?,
+            Op::Gpu => self.gpu(&question).await?,
             op => self.verbs(op, &question).await?,
         };
         if self.shared.is_dead(self.program) {
@@ -273,6 +274,8 @@ impl Thread {
         world.tell(&self.process, Key::Task(self.slot), self.process.now());
         if world.is_over() {
             let hosts = world.hosts.len() as u32;
+            let gpus = world.gpus.as_ref().map_or(0, |gpus| gpus.due.len() as u32);
+            (0..gpus).for_each(|gpu| world.tell(&self.process, Key::Gpu(gpu), self.process.now()));
             for node in 0..hosts {
                 world.tell(&self.process, Key::Host(node), self.process.now());
                 world.tell(&self.process, Key::Agent(node), self.process.now());
@@ -323,6 +326,9 @@ pub(crate) fn spawn(shared: &Shared, process: &Process, Arrival { slot, program,
     let begin = move |process: Process| -> fabriscope_node::Program {
         if let Some(task) = shared.world().tasks.get_mut(&slot) {
             task.rank = process.rank();
+        }
+        if shared.world().gpus.is_some() {
+            process.serve();
         }
         Box::pin(serve(Thread { process, shared, slot, program, idle: 0 }, first))
     };

@@ -13,6 +13,7 @@ use crate::arena::{Arena, SLOTS};
 use crate::cm::agent::AgentPort;
 use crate::cm::{ChannelId, Connections};
 use crate::device::Device;
+use crate::gpu::Gpus;
 use crate::memory::{HostMemory, ProcessMemory};
 use crate::process;
 use crate::question::Answer;
@@ -37,6 +38,12 @@ pub(crate) enum Key {
     Connections(ChannelId),
     /// The connection manager of a host has something to do.
     Agent(u32),
+    /// A GPU has something to do.
+    Gpu(u32),
+    /// All ranks of a communicator have joined.
+    Communicator(usize),
+    /// The kernel of a call has ended.
+    Kernel(usize),
     /// A word of a process changes.
     Word { process: u32, address: u64 },
 }
@@ -199,6 +206,8 @@ pub(crate) struct World {
     pub programs: Vec<Program>,
     pub sockets: Sockets,
     pub connections: Connections,
+    /// Those of the hosts, where NCCL runs on them.
+    pub gpus: Option<Gpus>,
     /// Every host is to have a connection manager.
     pub wants_agents: bool,
     /// Threads that a host is to go on with.
@@ -211,6 +220,8 @@ pub(crate) struct World {
     pub members: BTreeSet<(u32, usize, [u8; 16])>,
     /// Ports whose cable is down: host and adapter.
     pub ports_down: BTreeSet<(u32, usize)>,
+    /// Hosts that have started their programs.
+    pub begun: usize,
     pub tasks: BTreeMap<usize, Task>,
     /// Threads that ever were.
     pub threads: i64,
@@ -314,10 +325,12 @@ impl World {
             programs: Vec::new(),
             sockets,
             connections: Connections::default(),
+            gpus: None,
             wants_agents: false,
             groups: BTreeMap::new(),
             members: BTreeSet::new(),
             ports_down: BTreeSet::new(),
+            begun: 0,
             tasks: BTreeMap::new(),
             threads: 0,
             waiting: BTreeMap::new(),
@@ -330,7 +343,7 @@ impl World {
 
     /// Whether all threads have ended.
     pub fn is_over(&self) -> bool {
-        self.starts.iter().all(Vec::is_empty) && self.tasks.values().all(|task| task.ended)
+        self.begun == self.hosts.len() && self.starts.iter().all(Vec::is_empty) && self.tasks.values().all(|task| task.ended)
     }
 
     /// A slot that no thread has.
@@ -403,7 +416,7 @@ impl World {
         }
     }
 
-    /// Who has not ended, and what each is doing.
+    /// Who has not ended, and what each is doing; how the others ended, and what was wrong until then.
     pub fn describe(&self) -> String {
         let lines = self.tasks.values().filter(|task| !task.ended).map(|task| {
             let program = &self.programs[task.process as usize];
@@ -418,7 +431,8 @@ impl World {
             };
             Some(format!("  {host}: {} (process {}) {how}", program.name, program.number))
         });
-        lines.chain(ended).collect::<Vec<_>>().join("\n")
+        let wrong = self.complaints.iter().map(|complaint| format!("  {complaint}"));
+        lines.chain(ended).chain(wrong).collect::<Vec<_>>().join("\n")
     }
 }
 

@@ -158,8 +158,28 @@ impl Communicator {
         Ok(())
     }
 
+    /// Works on, as a proxy does, until the kernel `turn` has ended, and gives when that was; or until `stop` says so, which is asked
+    /// whenever something happens, [`Process::tell`] included. For host threads that do not wait themselves.
+    ///
+    /// # Errors
+    /// A queue pair in error.
+    pub async fn attend(&self, turn: Option<Turn>, stop: impl Fn() -> bool) -> Result<Option<Time>, ProgramError> {
+        let gpu = self.proxy.seat.gpu;
+        let ended = |node: &Node| node.kernels.ended(gpu, turn?);
+        self.run_until_or(ended, stop).await?;
+        let ended = ended(&self.proxy.node.borrow()).filter(|at| *at <= self.proxy.process.engine_time());
+        if ended.is_some() {
+            self.tell_ended();
+        }
+        Ok(ended)
+    }
+
     /// Lets time go on until what `goal` says is over; `None` is not known yet.
     async fn run_until(&self, goal: impl Fn(&Node) -> Option<Time>) -> Result<(), ProgramError> {
+        self.run_until_or(goal, || false).await
+    }
+
+    async fn run_until_or(&self, goal: impl Fn(&Node) -> Option<Time>, stop: impl Fn() -> bool) -> Result<(), ProgramError> {
         let (me, process) = (self.proxy.process.rank(), &self.proxy.process);
         loop {
             let completions = self.poll().await;
@@ -168,7 +188,7 @@ impl Communicator {
             self.net.borrow_mut().progress(&self.proxy, &completions)?;
             self.kick();
             let end = goal(&self.proxy.node.borrow());
-            if end.is_some_and(|end| end <= now) {
+            if end.is_some_and(|end| end <= now) || stop() {
                 break;
             }
             let until = {

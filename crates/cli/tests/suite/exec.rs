@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 const INSTALL: &str = "apt-get install gcc make libibverbs-dev ibverbs-utils rdmacm-utils libfabric-bin perftest";
 
-fn root() -> PathBuf {
+pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 

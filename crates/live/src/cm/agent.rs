@@ -85,7 +85,11 @@ pub(crate) fn begin(shared: &Shared, process: &Process, node: u32) -> Result<(),
     }
     shared.world().hosts[node as usize].agent = ports;
     let shared = shared.clone();
-    process.spawn(Core::Host, Box::new(move |process| Box::pin(serve(process, shared, node))));
+    let begin = move |process: Process| -> fabriscope_node::Program {
+        process.serve();
+        Box::pin(serve(process, shared, node))
+    };
+    process.spawn(Core::Host, Box::new(begin));
     Ok(())
 }
 
