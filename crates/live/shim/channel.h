@@ -79,6 +79,9 @@ enum live_op {
 	OP_CM_CALL,
 	OP_REREG_MR,
 	OP_GPU,
+	OP_MAD_OPEN,
+	OP_MAD_SEND,
+	OP_MAD_RECEIVE,
 };
 
 /* A post among those in front of a question. */

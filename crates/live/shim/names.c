@@ -91,7 +91,7 @@ struct hostent *gethostbyname(const char *name)
 static const char *redirected(const char *path, char *room, size_t size)
 {
 	static const char *const of_host[] = { "/proc/cpuinfo", "/etc/hosts", "/etc/hostname", "/sys/class/infiniband", "/dev/infiniband",
-					  "/sys/class/misc/rdma_cm" };
+					  "/sys/class/misc/rdma_cm", "/sys/class/infiniband_mad" };
 	const char *folder = live_mine ? getenv("FABRISCOPE_LIVE_HOST") : NULL;
 	for (size_t i = 0; folder && path && i < sizeof of_host / sizeof *of_host; i++)
 		if (!strncmp(path, of_host[i], strlen(of_host[i]))) {
@@ -122,6 +122,8 @@ int open(const char *path, int flags, ...)
 	mode_t mode = mode_of(flags, list);
 	va_end(list);
 	int fd = (int)live_syscall(SYS_openat, AT_FDCWD, OF_HOST(path), flags, mode, 0, 0);
+	if (live_is_management(path))
+		return live_open_management(fd, path);
 	return live_is_connection_manager(path) ? live_open_connections(fd) : fd;
 }
 int open64(const char *path, int flags, ...) __attribute__((alias("open")));
@@ -168,6 +170,16 @@ DIR *opendir(const char *path)
 	ROOM;
 	return real(OF_HOST(path));
 }
+
+int scandir(const char *restrict path, struct dirent ***restrict list, int (*wanted)(const struct dirent *),
+	    int (*order)(const struct dirent **, const struct dirent **))
+{
+	REAL(scandir);
+	ROOM;
+	return real(OF_HOST(path), list, wanted, order);
+}
+int scandir64(const char *restrict path, struct dirent64 ***restrict list, int (*wanted)(const struct dirent64 *),
+	      int (*order)(const struct dirent64 **, const struct dirent64 **)) __attribute__((alias("scandir")));
 
 char *realpath(const char *restrict path, char *restrict text)
 {

@@ -30,6 +30,13 @@ bool live_is_connection_manager(const char *path);
 int live_open_connections(int fd);
 ssize_t live_command(int fd, const void *bytes, size_t size);
 
+/* management.c */
+bool live_is_management(const char *path);
+int live_open_management(int fd, const char *path);
+int live_control_management(unsigned long request, void *argument);
+ssize_t live_send_management(int fd, const void *bytes, size_t size);
+ssize_t live_receive_management(int fd, void *bytes, size_t size);
+
 /* memory.c */
 void live_watch_memory(void);
 void live_before_question(void);

@@ -213,8 +213,8 @@ void live_forget_poll_set(int fd)
 int epoll_ctl(int set, int op, int fd, struct epoll_event *event)
 {
 	int result = (int)live_syscall(SYS_epoll_ctl, set, op, fd, event, 0, 0);
-	/* The kernel does not poll what stands for the connection manager. */
-	if (result < 0 && !(errno == EPERM && live_kind_of(fd) == FD_CONNECTIONS))
+	/* The kernel does not poll what stands for the connection manager, or for subnet management. */
+	if (result < 0 && !(errno == EPERM && (live_kind_of(fd) == FD_CONNECTIONS || live_kind_of(fd) == FD_MANAGEMENT)))
 		return result;
 	if (live_kind_of(set) != FD_POLL_SET)
 		return result;

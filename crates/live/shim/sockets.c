@@ -217,6 +217,8 @@ ssize_t __recv_chk(int fd, void *bytes, size_t size, size_t room, int flags)
 }
 ssize_t read(int fd, void *bytes, size_t size)
 {
+	if (live_mine && live_kind_of(fd) == FD_MANAGEMENT)
+		return live_receive_management(fd, bytes, size);
 	return is_kernels(fd, POLLIN) ? tried(live_syscall(SYS_read, fd, bytes, size, 0, 0, 0)) : get(fd, bytes, size, 0);
 }
 ssize_t __read_chk(int fd, void *bytes, size_t size, size_t room)
@@ -228,6 +230,8 @@ ssize_t write(int fd, const void *bytes, size_t size)
 {
 	if (live_mine && live_kind_of(fd) == FD_CONNECTIONS)
 		return live_command(fd, bytes, size);
+	if (live_mine && live_kind_of(fd) == FD_MANAGEMENT)
+		return live_send_management(fd, bytes, size);
 	return is_kernels(fd, POLLOUT) ? live_syscall(SYS_write, fd, bytes, size, 0, 0, 0) : put(fd, bytes, size, 0);
 }
 
@@ -372,5 +376,7 @@ int ioctl(int fd, unsigned long request, ...)
 		*(int *)argument = there < 0 ? 0 : (int)there;
 		return 0;
 	}
+	if (live_mine && live_kind_of(fd) == FD_MANAGEMENT)
+		return live_control_management(request, argument);
 	return (int)live_syscall(SYS_ioctl, fd, request, argument, 0, 0, 0);
 }

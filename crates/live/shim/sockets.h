@@ -13,6 +13,7 @@ enum live_kind {
 	FD_EVENTS,   /* events of completion queues, or of a device */
 	FD_POLL_SET, /* an epoll descriptor */
 	FD_CONNECTIONS, /* the connection manager's events; takes commands */
+	FD_MANAGEMENT,  /* datagrams of subnet management */
 };
 
 #define MOST_FDS 65536
@@ -29,7 +30,7 @@ static inline void live_set_kind(int fd, enum live_kind kind)
 static inline bool live_is_served(int fd)
 {
 	enum live_kind kind = live_kind_of(fd);
-	return kind == FD_STREAM || kind == FD_EVENTS || kind == FD_CONNECTIONS;
+	return kind == FD_STREAM || kind == FD_EVENTS || kind == FD_CONNECTIONS || kind == FD_MANAGEMENT;
 }
 /* Whether calls on a descriptor wait. */
 bool live_blocks(int fd);

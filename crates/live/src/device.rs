@@ -21,6 +21,9 @@ pub(crate) struct Device {
     mtu: Mtu,
     width: u32,
     speed: u32,
+    /// Rate in Gbit/s, and its lanes.
+    gbps: u64,
+    lanes: u32,
     max_inline: u32,
     max_rd_atomic: u32,
     identity: (u32, u32),
@@ -43,7 +46,8 @@ impl Device {
             _ => Kind::Other,
         };
         let ethernet = parts.link_layer.layer() == Layer::Ethernet;
-        let (width, speed) = rate_codes(parts.sole().link.data_rate().as_bps() as f64 / 1e9);
+        let rate = parts.sole().link.data_rate();
+        let (width, speed) = rate_codes(rate.as_bps() as f64 / 1e9);
         let device = |(name, lid): (&String, Lid)| Device {
             name: name.clone(),
             lid,
@@ -52,6 +56,8 @@ impl Device {
             mtu: fabriscope_platform::path_mtu(target.mtu),
             width,
             speed,
+            gbps: rate.as_bps() / 1_000_000_000,
+            lanes: 4,
             max_inline: target.max_inline,
             max_rd_atomic: target.max_outstanding_reads.into(),
             identity: identity(&parts.sole().node.nic.name),
@@ -60,6 +66,9 @@ impl Device {
         target.devices.iter().zip(lids).map(device).collect()
     }
 
+    pub fn name(&self) -> &str {
+        &self.name
+    }
     /// The address of its interface.
     pub fn address(&self) -> u32 {
         address::of_port(self.lid)
@@ -86,6 +95,7 @@ impl Device {
             ("node_guid", halves.clone()),
             ("sys_image_guid", halves),
             ("fw_ver", FIRMWARE.to_owned()),
+            ("hw_rev", "0".to_owned()),
             ("node_desc", self.name.clone()),
             ("device/vendor", format!("{:#06x}", 0x15b3)),
             ("device/device", format!("{part:#06x}")),
@@ -98,6 +108,10 @@ impl Device {
             ("ports/1/link_layer", layer.to_owned()),
             ("ports/1/lid", format!("{:#x}", if self.ethernet { 0 } else { self.lid.0 + 1 })),
             ("ports/1/sm_lid", "0x1".to_owned()),
+            ("ports/1/lid_mask_count", "0".to_owned()),
+            ("ports/1/sm_sl", "0".to_owned()),
+            ("ports/1/rate", format!("{} Gb/sec ({}X)", self.gbps, self.lanes)),
+            ("ports/1/cap_mask", "0x2259e848".to_owned()),
             ("ports/1/pkeys/0", "0xffff".to_owned()),
             ("ports/1/gids/0", words(address::gid(false, self.lid))),
             ("ports/1/gid_attrs/types/0", if self.ethernet { "IB/RoCE v1" } else { kind }.to_owned()),

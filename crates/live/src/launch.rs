@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fabriscope_catalog::ResolvedCluster;
+use fabriscope_catalog::{Layer, ResolvedCluster};
 use fabriscope_engine::{Cluster, Engine, Job, Peers, Run, RunOptions, timing};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_node::{Main, Process, ProgramError, Ties};
@@ -22,6 +22,7 @@ use crate::device::Device;
 use crate::elf;
 use crate::error::LiveError;
 use crate::gpu::{self, Gpus};
+use crate::management::Management;
 use crate::memory::HostMemory;
 use crate::ports::{self, Change};
 use crate::process;
@@ -108,7 +109,9 @@ pub fn run(
     let arena_of_run = Arena::create(&arena, header).map_err(|error| LiveError::Folder { path: arena.clone(), error })?;
     let target = Target::of(&cluster.parts, Layout { nodes: 2, per_node: 1 }, Binding::new(Vec::new()));
     let hosts = hosts((cluster, &target), (names, &seats), folder.path(), header.tsc)?;
+    let management = (cluster.parts.link_layer.layer() == Layer::InfiniBand).then(|| Management::new(cluster, &hosts, &seats));
     let shared = Shared::new(arena_of_run, world(target, hosts, settings));
+    shared.world().management = management;
     let mut starts: Vec<Vec<(u32, Command)>> = names.iter().map(|_| Vec::new()).collect();
     for (index, (command, program)) in (0..).zip(commands.iter().zip(programs)) {
         let node = names.iter().position(|name| *name == command.host).unwrap_or(0);
@@ -348,6 +351,7 @@ fn hosts(
         write("etc/hostname", &format!("{name}\n"))?;
         let nodes = folder.join("dev/infiniband");
         fs::create_dir_all(&nodes).map_err(|error| LiveError::Folder { path: nodes.clone(), error })?;
+        write("sys/class/infiniband_mad/abi_version", "5\n")?;
         write("sys/class/misc/rdma_cm/abi_version", &format!("{}\n", cm::abi::VERSION))?;
         let link = |name: &str| {
             // A device that anybody may open: nothing is asked of it.
@@ -358,6 +362,9 @@ fn hosts(
         for (number, device) in devices.iter().enumerate() {
             device.files().iter().try_for_each(|(file, text)| write(file, text))?;
             link(&format!("uverbs{number}"))?;
+            link(&format!("umad{number}"))?;
+            write(&format!("sys/class/infiniband_mad/umad{number}/ibdev"), &format!("{}\n", device.name()))?;
+            write(&format!("sys/class/infiniband_mad/umad{number}/port"), "1\n")?;
         }
         hosts.push(Host { name: name.clone(), devices, memories, agent: Vec::new() });
     }

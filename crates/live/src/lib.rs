@@ -17,6 +17,7 @@ mod elf;
 mod error;
 mod gpu;
 mod launch;
+mod management;
 mod memory;
 mod ports;
 mod process;

@@ -89,6 +89,9 @@ ops! {
     CmCall = 92,
     ReregMr = 93,
     Gpu = 94,
+    MadOpen = 95,
+    MadSend = 96,
+    MadReceive = 97,
 }
 
 /// An answer.

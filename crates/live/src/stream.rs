@@ -197,7 +197,11 @@ impl Thread {
                 ready
             }
             // Whoever does not ask for it does not wait for it.
-            Some(Descriptor::Channel(_) | Descriptor::Device(_) | Descriptor::Connections(_)) if events & libc::POLLIN == 0 => 0,
+            Some(Descriptor::Channel(_) | Descriptor::Device(_) | Descriptor::Connections(_) | Descriptor::Management(_))
+                if events & libc::POLLIN == 0 =>
+            {
+                0
+            }
             Some(Descriptor::Channel(channel)) => {
                 let queues = program.channels.get(channel).map_or(&[][..], |channel| &channel.queues);
                 let raised: Vec<(usize, CqId)> = queues.iter().map(|(nic, cq, _)| (*nic, cq.events())).collect();
@@ -208,6 +212,17 @@ impl Thread {
             Some(Descriptor::Connections(channel)) => {
                 keys.push(Key::Connections(*channel));
                 match world.connections.readable_at(*channel) {
+                    Some(at) if at > now => {
+                        *next = (*next).min(at);
+                        0
+                    }
+                    Some(_) => libc::POLLIN,
+                    None => 0,
+                }
+            }
+            Some(Descriptor::Management(open)) => {
+                keys.push(Key::Management(*open));
+                match world.management.as_ref().and_then(|of| of.readable_at(*open)) {
                     Some(at) if at > now => {
                         *next = (*next).min(at);
                         0

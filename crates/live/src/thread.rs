@@ -158,6 +158,15 @@ impl Thread {
             op if (op as u32) < Op::Devices as u32 => self.stream(op, &question).await?,
             Op::CmOpen | Op::CmCall => self.connections(op, &question).await?,
             Op::Gpu => self.gpu(&question).await?,
+            Op::MadOpen | Op::MadSend | Op::MadReceive => {
+                self.process.catch_up().await;
+                let (fd, second) = (question.args[0] as i32, question.args[1]);
+                match op {
+                    Op::MadOpen => self.open_management(fd),
+                    Op::MadSend => self.send_management((fd, second as usize), &question.data),
+                    _ => self.receive_management(fd, second != 0).await,
+                }
+            }
             op => self.verbs(op, &question).await?,
         };
         if self.shared.is_dead(self.program) {

@@ -14,6 +14,7 @@ use crate::cm::agent::AgentPort;
 use crate::cm::{ChannelId, Connections};
 use crate::device::Device;
 use crate::gpu::Gpus;
+use crate::management::Management;
 use crate::memory::{HostMemory, ProcessMemory};
 use crate::process;
 use crate::question::Answer;
@@ -40,6 +41,8 @@ pub(crate) enum Key {
     Agent(u32),
     /// A GPU has something to do.
     Gpu(u32),
+    /// An answer of subnet management is on its way.
+    Management(u32),
     /// All ranks of a communicator have joined.
     Communicator(usize),
     /// The kernel of a call has ended.
@@ -58,6 +61,8 @@ pub(crate) enum Descriptor {
     Device(usize),
     /// Events of connections.
     Connections(ChannelId),
+    /// Answers of subnet management.
+    Management(u32),
 }
 
 impl Descriptor {
@@ -67,6 +72,7 @@ impl Descriptor {
             Descriptor::Stream(_) => 1,
             Descriptor::Channel(_) | Descriptor::Device(_) => 2,
             Descriptor::Connections(_) => 4,
+            Descriptor::Management(_) => 5,
         }
     }
 }
@@ -206,6 +212,8 @@ pub(crate) struct World {
     pub programs: Vec<Program>,
     pub sockets: Sockets,
     pub connections: Connections,
+    /// Agents of the fabric, where it is InfiniBand.
+    pub management: Option<Management>,
     /// Those of the hosts, where NCCL runs on them.
     pub gpus: Option<Gpus>,
     /// Every host is to have a connection manager.
@@ -325,6 +333,7 @@ impl World {
             programs: Vec::new(),
             sockets,
             connections: Connections::default(),
+            management: None,
             gpus: None,
             wants_agents: false,
             groups: BTreeMap::new(),
@@ -356,7 +365,7 @@ impl World {
         match descriptor {
             Descriptor::Stream(id) => self.sockets.share(id),
             Descriptor::Connections(channel) => self.connections.share(channel),
-            Descriptor::Channel(_) | Descriptor::Device(_) => {}
+            Descriptor::Channel(_) | Descriptor::Device(_) | Descriptor::Management(_) => {}
         }
     }
 
@@ -365,6 +374,7 @@ impl World {
         let id = match descriptor {
             Descriptor::Stream(id) => id,
             Descriptor::Connections(channel) => return self.connections.close(process.now(), channel),
+            Descriptor::Management(open) => return self.management.iter_mut().for_each(|of| of.close(open)),
             Descriptor::Channel(_) | Descriptor::Device(_) => return,
         };
         let peer = self.sockets.peer(id);
