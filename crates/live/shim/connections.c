@@ -6,8 +6,7 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include <sys/types.h>
 
 /* The head of a command. */
 struct head {
@@ -18,18 +17,7 @@ struct head {
 bool live_is_connection_manager(const char *path) { return live_mine && !strcmp(path, "/dev/infiniband/rdma_cm"); }
 
 /* The descriptor `fd` was opened on the device. */
-int live_open_connections(int fd)
-{
-	if (fd < 0)
-		return fd;
-	int64_t error = fd < MOST_FDS ? LIVE_ASK(OP_CM_OPEN, fd) : -EMFILE;
-	if (error < 0) {
-		live_syscall(SYS_close, fd);
-		return (int)live_result(error);
-	}
-	live_set_kind(fd, FD_CONNECTIONS);
-	return fd;
-}
+int live_open_connections(int fd) { return live_serve(fd, OP_CM_OPEN, FD_CONNECTIONS); }
 
 ssize_t live_command(int fd, const void *bytes, size_t size)
 {

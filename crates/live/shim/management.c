@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include <sys/types.h>
 
 #define DEVICE "/dev/infiniband/umad"
 #define MAGIC 0x1b
@@ -23,16 +22,10 @@ bool live_is_management(const char *path) { return live_mine && !strncmp(path, D
 
 int live_open_management(int fd, const char *path)
 {
-	if (fd < 0)
-		return fd;
-	int64_t error = fd < MOST_FDS ? LIVE_ASK(OP_MAD_OPEN, fd) : -EMFILE;
-	if (error < 0) {
-		live_syscall(SYS_close, fd);
-		return (int)live_result(error);
-	}
-	live_set_kind(fd, FD_MANAGEMENT);
-	nics[fd] = (uint8_t)atoi(path + sizeof DEVICE - 1);
-	return fd;
+	int served = live_serve(fd, OP_MAD_OPEN, FD_MANAGEMENT);
+	if (served >= 0)
+		nics[served] = (uint8_t)atoi(path + sizeof DEVICE - 1);
+	return served;
 }
 
 int live_control_management(unsigned long request, void *argument)

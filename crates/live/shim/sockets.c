@@ -300,6 +300,19 @@ int close(int fd)
 	return (int)live_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
 }
 
+int live_serve(int fd, int op, enum live_kind kind)
+{
+	if (fd < 0)
+		return fd;
+	int64_t error = fd < MOST_FDS ? LIVE_ASK((enum live_op)op, fd) : -EMFILE;
+	if (error < 0) {
+		live_syscall(SYS_close, fd);
+		return (int)live_result(error);
+	}
+	live_set_kind(fd, kind);
+	return fd;
+}
+
 static int copied(int from, int to)
 {
 	enum live_kind kind = live_kind_of(from);

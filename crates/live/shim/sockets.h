@@ -34,6 +34,8 @@ static inline bool live_is_served(int fd)
 }
 /* Whether calls on a descriptor wait. */
 bool live_blocks(int fd);
+/* The fabric serves a descriptor from here on, if there is one: it is told by `op`. Gives it, or -1. */
+int live_serve(int fd, int op, enum live_kind kind);
 /* Waits in virtual time until a descriptor of the kernel is ready, so that the call after it does not block; nothing where it does not block. */
 void live_await_kernel(int fd, short events);
 /* `poll` over descriptors of both kinds; `ns` < 0 waits for ever. */

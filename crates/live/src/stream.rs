@@ -14,6 +14,18 @@ use crate::world::{Descriptor, Doing, Key, Watched};
 /// A call of the kernel that moves bytes or makes a socket. Basis: assumed, as for the sockets of the model.
 const SYSCALL: Span = Span::from_ns(500);
 
+/// Whether something can be read that is there from `at` on; until then it is the `next` to wait for.
+fn ready_at(now: Time, at: Option<Time>, next: &mut Time) -> i16 {
+    match at {
+        Some(at) if at > now => {
+            *next = (*next).min(at);
+            0
+        }
+        Some(_) => libc::POLLIN,
+        None => 0,
+    }
+}
+
 impl Thread {
     pub(crate) async fn stream(&mut self, op: Op, question: &Question) -> Result<Answer, ProgramError> {
         let args = question.args;
@@ -211,25 +223,11 @@ impl Thread {
             }
             Some(Descriptor::Connections(channel)) => {
                 keys.push(Key::Connections(*channel));
-                match world.connections.readable_at(*channel) {
-                    Some(at) if at > now => {
-                        *next = (*next).min(at);
-                        0
-                    }
-                    Some(_) => libc::POLLIN,
-                    None => 0,
-                }
+                ready_at(now, world.connections.readable_at(*channel), next)
             }
             Some(Descriptor::Management(open)) => {
                 keys.push(Key::Management(*open));
-                match world.management.as_ref().and_then(|of| of.readable_at(*open)) {
-                    Some(at) if at > now => {
-                        *next = (*next).min(at);
-                        0
-                    }
-                    Some(_) => libc::POLLIN,
-                    None => 0,
-                }
+                ready_at(now, world.management.as_ref().and_then(|of| of.readable_at(*open)), next)
             }
             Some(Descriptor::Device(nic)) => {
                 keys.push(Key::Device { node: program.node, nic: *nic });
