@@ -31,6 +31,11 @@ mod ask {
 const OPERATIONS: [Operation; 5] =
     [Operation::AllReduce, Operation::Broadcast, Operation::Reduce, Operation::AllGather, Operation::ReduceScatter];
 
+/// Whether so many bytes are no more than the stand-in says that a GPU has (`shim/cuda.c`).
+fn fits(bytes: Option<u64>) -> bool {
+    bytes.is_some_and(|bytes| bytes <= 80 << 30)
+}
+
 impl Thread {
     pub(crate) async fn gpu(&mut self, question: &Question) -> Result<Answer, ProgramError> {
         self.process.catch_up().await;
@@ -142,6 +147,9 @@ impl Thread {
         let (Some(operation), Some(element), Some(reduction)) = (operation, Element::of(element), Reduction::of(reduction)) else {
             return self.refuse("a type or an operator that is not there");
         };
+        if !fits(count.checked_mul(element.bytes())) {
+            return self.refuse("a buffer that is larger than the memory of a GPU");
+        }
         let collective = Collective { operation, count, element, reduction, root: root as u32 };
         let made = {
             let world = self.shared.world();
@@ -160,6 +168,9 @@ impl Thread {
         let transfer = |of: &[u64]| Transfer { peer: of[0] as u32, sends: of[0] >> 32 != 0, at: of[1], bytes: of[2], done: false };
         let transfers: Vec<Transfer> = transfers.chunks_exact(3).map(transfer).collect();
         let ranks = self.shared.world().gpus.as_ref().and_then(|gpus| Some(gpus.communicators.get(communicator as usize)?.ranks));
+        if !fits(transfers.iter().try_fold(0_u64, |sum, transfer| sum.checked_add(transfer.bytes))) {
+            return self.refuse("messages that are larger than the memory of a GPU");
+        }
         if transfers.iter().any(|transfer| Some(transfer.peer) >= ranks) {
             return self.refuse("a peer that is no rank of the communicator");
         }
@@ -223,6 +234,9 @@ impl Thread {
         else {
             return Answer::error(libc::EINVAL);
         };
+        if !fits(count.checked_mul(element.bytes())) {
+            return Answer::error(libc::EINVAL);
+        }
         let blocks =
             if matches!(operation, Operation::AllGather | Operation::ReduceScatter) { u64::from(formed.ranks.plan().ranks()) } else { 1 };
         let bytes = Bytes((count * element.bytes() * blocks).max(1));
