@@ -1,9 +1,9 @@
 //! Subnet management as tools of infiniband-diags see it: datagrams to the agents of adapters and switches, and their answers.
 //!
 //! Source: InfiniBand Architecture Specification vol. 1, chapters 13 (datagrams) and 14 (directed routes, attributes); the kernel's `ib_user_mad.h`.
-//! Modelled: reading by directed route and by LID: NodeDescription, NodeInfo, SwitchInfo, GUIDInfo, PortInfo, P_KeyTable. A round trip takes
-//! 10 us of the hosts and 1 us for each switch (assumed). Not modelled: the datagrams on the wire, writing, other classes (no counters, no
-//! queries of paths): they are answered as what an agent does not have.
+//! Modelled: reading by directed route and by LID: NodeDescription, NodeInfo, SwitchInfo, GUIDInfo, PortInfo, P_KeyTable; joining
+//! multicast groups. A round trip takes 10 us of the hosts and 1 us for each switch (assumed). Not modelled: the datagrams on the wire,
+//! writing, other classes (no counters, no queries of paths): they are answered as what an agent does not have.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -29,6 +29,12 @@ const SWITCH: Span = Span::from_us(1);
 /// Classes of management: subnet administration along LIDs and along directed routes.
 const BY_LID: u8 = 0x01;
 const DIRECTED: u8 = 0x81;
+/// Subnet administration: where the attribute of its datagrams is, and what joins and leaves multicast groups (`MCMemberRecord`).
+const ADMINISTRATION: u8 = 0x03;
+const RECORD: usize = 56;
+const MEMBER: u16 = 0x38;
+const SET: u8 = 2;
+const DELETE: u8 = 0x15;
 /// A method to read, and its answer.
 const GET: u8 = 1;
 const RESPONSE: u8 = 0x81;
@@ -47,6 +53,8 @@ pub(crate) struct Management {
     /// Devices by LID.
     lids: BTreeMap<u16, u32>,
     switches: u32,
+    /// Multicast groups that were joined here, and the MLIDs that they were given.
+    groups: BTreeMap<[u8; 16], u16>,
     /// Answers by open descriptor, with when each is there.
     answers: BTreeMap<u32, VecDeque<(Time, Vec<u8>)>>,
     next: u32,
@@ -80,7 +88,7 @@ impl Management {
         });
         let far = ends.collect();
         let lids = (0..).zip(&subnet.devices).filter_map(|(index, device)| Some((device.lid?, index))).collect();
-        Management { subnet, far, lids, switches, answers: BTreeMap::new(), next: 0 }
+        Management { subnet, far, lids, switches, groups: BTreeMap::new(), answers: BTreeMap::new(), next: 0 }
     }
 
     pub fn open(&mut self) -> u32 {
@@ -146,11 +154,28 @@ impl Management {
         }
     }
 
+    /// Joins or leaves a group: its MLID is told. The port is a member once a queue pair is attached.
+    fn membership(&mut self, mad: &mut [u8]) {
+        let mut gid = [0; 16];
+        gid.copy_from_slice(&mad[RECORD..RECORD + 16]);
+        let next = 0xc000 | (self.groups.len() as u16 & 0x3fff);
+        let mlid = *self.groups.entry(gid).or_insert(next);
+        mad[RECORD + 36..RECORD + 38].copy_from_slice(&mlid.to_be_bytes());
+        mad[3] |= 0x80;
+        if mad[3] & 0x7f == SET {
+            mad[3] = RESPONSE;
+        }
+    }
+
     /// Turns a request into the answer of the agent at `plug`.
-    fn reply(&self, plug: Plug, mad: &mut [u8]) {
+    fn reply(&mut self, plug: Plug, mad: &mut [u8]) {
         let attribute = u16::from_be_bytes([mad[16], mad[17]]);
         let modifier = u32::from_be_bytes([mad[20], mad[21], mad[22], mad[23]]);
         let (class, method) = (mad[1], mad[3]);
+        if class == ADMINISTRATION && attribute == MEMBER && matches!(method, SET | DELETE) {
+            self.membership(mad);
+            return;
+        }
         let known = matches!(class, BY_LID | DIRECTED) && method == GET;
         let data = if known { self.attribute(plug, attribute, modifier) } else { None };
         let mut status = if data.is_some() { 0 } else { UNSUPPORTED };

@@ -308,6 +308,8 @@ impl Thread {
                 world.tell(&self.process, Key::Children(parent), now);
             }
         }
+        let own = self.program;
+        world.gpus.iter_mut().for_each(|gpus| gpus.leave(own));
         let descriptors = std::mem::take(&mut world.programs[self.program as usize].descriptors);
         for descriptor in descriptors.into_values() {
             world.close(&self.process, descriptor);

@@ -93,6 +93,7 @@ fn perftest_runs_with_all_that_it_is_used_with() {
         &["ib_send_lat", "-n", "100", "-e"],
         &["ib_send_lat", "-n", "100", "-I", "64", "-m", "1024"],
         &["ib_write_lat", "-n", "100", "-c", "UC"],
+        &["ib_send_lat", "-n", "100", "-c", "UD", "-g"],
         &["ib_send_bw", "-D", "1", "-s", "1048576"],
     ] {
         let printed = stdout(&pair("ri2", words));
@@ -287,6 +288,13 @@ fn memory_of_all_kinds_is_reached() {
     is_installed("ibv_devices");
     let printed = compiled(include_str!("../programs/exec_memory.c"), &["-libverbs"], &["--on", "ri2", "--"]);
     assert_eq!(printed, "all right\n");
+}
+
+#[test]
+fn who_never_receives_is_not_waited_for_for_ever() {
+    is_installed("ibv_devices");
+    let printed = compiled(include_str!("../programs/exec_no_receive.c"), &["-libverbs"], &["--on", "ri2", "--"]);
+    assert_eq!(printed, "RNR retry counter exceeded\n");
 }
 
 /// What a program in C prints, where `words` run it.

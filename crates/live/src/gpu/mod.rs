@@ -160,6 +160,14 @@ impl Gpus {
         Ok(true)
     }
 
+    /// A process has ended, and with it its ranks.
+    pub fn leave(&mut self, program: u32) {
+        for of in &mut self.communicators {
+            let own = of.members.iter().filter(|(_, member)| **member == program).map(|(rank, _)| *rank);
+            of.left.extend(own);
+        }
+    }
+
     /// A rank calls something: the number of the call.
     pub fn call(&mut self, call: Call) -> usize {
         let (number, rank) = (self.calls.len(), call.rank as usize);
