@@ -287,19 +287,21 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
 	LIVE_ASK(OP_YIELD);
 	return cudaErrorNotReady;
 }
-/* When the event was, in ps: after the kernel before it, and not before it was recorded. */
-static uint64_t time_of(cudaEvent_t event)
+/* When the event was, in ps: after the kernel before it, and not before it was recorded. False where it has not come. */
+static bool time_of(cudaEvent_t event, uint64_t *at)
 {
 	uint64_t ended = event->call == NO_CALL ? 0 : end_of(event->call);
-	return ended > event->at ? ended : event->at;
+	*at = ended > event->at ? ended : event->at;
+	return event->call == NO_CALL || ended;
 }
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begun, cudaEvent_t ended)
 {
 	if (!begun->recorded || !ended->recorded)
 		return is(cudaErrorInvalidResourceHandle);
-	if ((begun->call != NO_CALL && !end_of(begun->call)) || (ended->call != NO_CALL && !end_of(ended->call)))
+	uint64_t from, to;
+	if (!time_of(begun, &from) || !time_of(ended, &to))
 		return is(cudaErrorNotReady);
-	*ms = (float)((double)(int64_t)(time_of(ended) - time_of(begun)) / 1e9);
+	*ms = (float)((double)(int64_t)(to - from) / 1e9);
 	return cudaSuccess;
 }
 

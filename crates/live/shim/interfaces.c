@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FABRIC 0x0a000000u
-
 /* Of an interface, with all that its entry points to. */
 struct interface {
 	struct ifaddrs entry;
@@ -38,6 +36,14 @@ static void fill(struct interface *of, const char *name, uint32_t address, unsig
 	};
 }
 
+/* The address of an adapter's interface, which its GID ends with. */
+static uint32_t address_of(const struct live_device_info *device)
+{
+	uint32_t address;
+	memcpy(&address, live_interface_gid(device->lid).raw + 12, sizeof address);
+	return ntohl(address);
+}
+
 int getifaddrs(struct ifaddrs **list)
 {
 	REAL(getifaddrs);
@@ -55,7 +61,7 @@ int getifaddrs(struct ifaddrs **list)
 	for (int64_t i = 0; i < count; i++) {
 		char name[IFNAMSIZ];
 		snprintf(name, sizeof name, "%s%d", devices[i].link_layer == LINK_ETHERNET ? "rdma" : "ib", (int)i);
-		fill(&all[2 + i], name, FABRIC + devices[i].lid + 1, 8, IFF_BROADCAST | IFF_MULTICAST);
+		fill(&all[2 + i], name, address_of(&devices[i]), 8, IFF_BROADCAST | IFF_MULTICAST);
 	}
 	for (int64_t i = 0; i < count + 1; i++)
 		all[i].entry.ifa_next = &all[i + 1].entry;

@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Calls of a group, and words of a question. */
-#define MOST_CALLS 4096
+/* Sends and receives of a group that one question tells. */
 #define MOST_TRANSFERS 1024
 
 struct ncclComm {
@@ -30,8 +29,9 @@ struct call {
 	int type, op, peer;
 };
 
-static __thread struct call calls[MOST_CALLS];
-static __thread int held, depth;
+/* What the thread called within its group. */
+static __thread struct call *calls;
+static __thread int held, room, depth;
 static __thread ncclResult_t failed;
 
 static size_t size_of(int type)
@@ -40,29 +40,28 @@ static size_t size_of(int type)
 	return type < 0 || type > 9 ? 0 : sizes[type];
 }
 
-static int64_t ask(enum live_gpu what, const uint64_t *words, size_t count)
+/* Asks with `count` words, which are in the question already. */
+static int64_t ask(enum live_gpu what, size_t count)
 {
-	memcpy(live_question(), words, count * sizeof *words);
 	live_mine->args[0] = what;
-	return live_ask(OP_GPU, count * sizeof *words);
+	return live_ask(OP_GPU, count * sizeof(uint64_t));
 }
 
 static ncclResult_t result_of(int64_t answer) { return answer >= 0 ? ncclSuccess : ncclInvalidUsage; }
 
-static void fill_collective(const struct call *of, uint64_t words[9])
+static int64_t ask_collective(enum live_gpu what, const struct call *of)
 {
-	const uint64_t all[9] = {
+	const uint64_t words[] = {
 		(uint64_t)of->comm->id, (uint64_t)of->comm->rank, of->kind, of->count, (uint64_t)of->type, (uint64_t)of->op, (uint64_t)of->peer,
 		(uint64_t)(uintptr_t)of->from, (uint64_t)(uintptr_t)of->to,
 	};
-	memcpy(words, all, sizeof all);
+	memcpy(live_question(), words, sizeof words);
+	return ask(what, sizeof words / sizeof *words);
 }
 
 static ncclResult_t collective(const struct call *of)
 {
-	uint64_t words[9];
-	fill_collective(of, words);
-	int64_t call = ask(GPU_COLLECTIVE, words, 9);
+	int64_t call = ask_collective(GPU_COLLECTIVE, of);
 	if (call >= 0)
 		live_stream_holds(of->stream, call);
 	return result_of(call);
@@ -71,7 +70,7 @@ static ncclResult_t collective(const struct call *of)
 /* All sends and receives of a communicator in the group are one kernel. */
 static ncclResult_t transfers(int first)
 {
-	static __thread uint64_t words[2 + 3 * MOST_TRANSFERS];
+	uint64_t *words = (uint64_t *)live_question();
 	ncclComm_t comm = calls[first].comm;
 	cudaStream_t stream = calls[first].stream;
 	size_t count = 2;
@@ -81,14 +80,14 @@ static ncclResult_t transfers(int first)
 		struct call *of = &calls[i];
 		if (of->comm != comm || (of->kind != SEND && of->kind != RECEIVE))
 			continue;
-		if (count + 3 > sizeof words / sizeof *words)
+		if (count == 2 + 3 * MOST_TRANSFERS)
 			return ncclInvalidUsage;
 		words[count++] = (uint64_t)(uint32_t)of->peer | (uint64_t)(of->kind == SEND) << 32;
 		words[count++] = (uint64_t)(uintptr_t)(of->kind == SEND ? of->from : of->to);
 		words[count++] = of->count * size_of(of->type);
 		of->comm = NULL;
 	}
-	int64_t call = ask(GPU_GROUP, words, count);
+	int64_t call = ask(GPU_GROUP, count);
 	if (call >= 0)
 		live_stream_holds(stream, call);
 	return result_of(call);
@@ -103,6 +102,14 @@ static ncclResult_t await_others(ncclComm_t comm)
 	return result;
 }
 
+static void end_group(void)
+{
+	free(calls);
+	calls = NULL;
+	held = room = 0;
+	failed = ncclSuccess;
+}
+
 static ncclResult_t run_group(void)
 {
 	ncclResult_t result = failed;
@@ -114,8 +121,7 @@ static ncclResult_t run_group(void)
 			continue;
 		result = calls[i].kind == SEND || calls[i].kind == RECEIVE ? transfers(i) : collective(&calls[i]);
 	}
-	held = 0;
-	failed = ncclSuccess;
+	end_group();
 	return result;
 }
 
@@ -125,8 +131,14 @@ static ncclResult_t add(struct call call)
 		return ncclInvalidArgument;
 	if (call.kind != JOIN && (!size_of(call.type) || (call.count && !call.from && !call.to)))
 		return failed = ncclInvalidArgument;
-	if (held == MOST_CALLS)
-		return failed = ncclInvalidUsage;
+	if (held == room) {
+		int more = room ? 2 * room : 16;
+		struct call *grown = realloc(calls, (size_t)more * sizeof *calls);
+		if (!grown)
+			return failed = ncclSystemError;
+		calls = grown;
+		room = more;
+	}
 	calls[held++] = call;
 	return depth ? ncclSuccess : run_group();
 }
@@ -149,17 +161,14 @@ ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info)
 		return ncclInvalidUsage;
 	double us = 0;
 	for (int i = 0; i < held; i++) {
-		uint64_t words[9];
 		if (calls[i].kind >= SEND)
 			continue;
-		fill_collective(&calls[i], words);
-		int64_t ns = ask(GPU_ESTIMATE, words, 9);
+		int64_t ns = ask_collective(GPU_ESTIMATE, &calls[i]);
 		if (ns > 0 && (double)ns / 1e3 > us)
 			us = (double)ns / 1e3;
 	}
 	depth--;
-	held = 0;
-	failed = ncclSuccess;
+	end_group();
 	if (info)
 		info->estimatedTime = (float)us;
 	return ncclSuccess;

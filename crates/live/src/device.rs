@@ -6,6 +6,7 @@ use fabriscope_verbs::Lid;
 use fabriscope_wire::Mtu;
 
 use crate::address;
+use crate::management::CAPABILITIES;
 
 const PKEYS: usize = 16;
 /// A release of firmware, which programs print. Basis: assumed.
@@ -21,9 +22,8 @@ pub(crate) struct Device {
     mtu: Mtu,
     width: u32,
     speed: u32,
-    /// Rate in Gbit/s, and its lanes.
+    /// Rate in Gbit/s.
     gbps: u64,
-    lanes: u32,
     max_inline: u32,
     max_rd_atomic: u32,
     identity: (u32, u32),
@@ -57,7 +57,6 @@ impl Device {
             width,
             speed,
             gbps: rate.as_bps() / 1_000_000_000,
-            lanes: 4,
             max_inline: target.max_inline,
             max_rd_atomic: target.max_outstanding_reads.into(),
             identity: identity(&parts.sole().node.nic.name),
@@ -110,8 +109,8 @@ impl Device {
             ("ports/1/sm_lid", "0x1".to_owned()),
             ("ports/1/lid_mask_count", "0".to_owned()),
             ("ports/1/sm_sl", "0".to_owned()),
-            ("ports/1/rate", format!("{} Gb/sec ({}X)", self.gbps, self.lanes)),
-            ("ports/1/cap_mask", "0x2259e848".to_owned()),
+            ("ports/1/rate", format!("{} Gb/sec (4X)", self.gbps)),
+            ("ports/1/cap_mask", format!("{CAPABILITIES:#x}")),
             ("ports/1/pkeys/0", "0xffff".to_owned()),
             ("ports/1/gids/0", words(address::gid(false, self.lid))),
             ("ports/1/gid_attrs/types/0", if self.ethernet { "IB/RoCE v1" } else { kind }.to_owned()),

@@ -142,13 +142,12 @@ pub fn run(
         })
     };
     // GPUs are the first ranks, so that they have the numbers that communicators give them.
-    let gpus = shared.world().gpus.as_ref().map_or(0, |gpus| gpus.due.len() as u32);
+    let (gpus, per_node) = shared.world().gpus.as_ref().map_or((0, 0), |gpus| (gpus.due.len() as u32, gpus.per_node));
     let of_gpu = |gpu: u32| -> Main {
         let shared = shared.clone();
         Box::new(move |process| Box::pin(gpu::rank::serve(process, shared, gpu)))
     };
     let mains: Vec<Main> = (0..gpus).map(of_gpu).chain((0..).zip(starts).map(&mut of_host)).collect();
-    let per_node = gpus / u32::try_from(seats.len()).unwrap_or(1).max(1);
     let nodes = seats.iter().flat_map(|seat| (0..per_node).map(|_| *seat)).chain(seats.iter().copied()).collect();
     *CURRENT.lock().unwrap_or_else(PoisonError::into_inner) = Some((folder.path().to_owned(), shared.clone()));
     let options = RunOptions { peers: Peers::Passing, ..options.clone() };

@@ -7,7 +7,6 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use fabriscope_catalog::ResolvedCluster;
 use fabriscope_engine::Cluster;
 use fabriscope_fabric::export;
 use fabriscope_fabric::import::{Kind, Plug, Speed, Subnet};
@@ -15,9 +14,9 @@ use fabriscope_units::{Span, Time};
 use fabriscope_verbs::Lid;
 
 use crate::address;
-use crate::question::Answer;
-use crate::thread::{Parked, Thread};
-use crate::world::{Descriptor, Doing, Host, Key};
+use crate::question::{Answer, Op, Outcome, Question};
+use crate::thread::Thread;
+use crate::world::{Descriptor, Doing, Host, Key, World};
 
 /// Bytes in front of a datagram, and of one.
 const HEAD: usize = 64;
@@ -38,11 +37,13 @@ const DELETE: u8 = 0x15;
 /// A method to read, and its answer.
 const GET: u8 = 1;
 const RESPONSE: u8 = 0x81;
+/// In which the answer to any other method differs from it.
+const RESPONSE_BIT: u8 = 0x80;
 /// Status of an answer: on its way back; an attribute or a method that is not there.
 const BACK: u16 = 0x8000;
 const UNSUPPORTED: u16 = 0x000c;
 /// What a port says that it can, extended speeds included; `ports/1/cap_mask` of a host says the same.
-const CAPABILITIES: u32 = 0x2259_e848;
+pub(crate) const CAPABILITIES: u32 = 0x2259_e848;
 
 /// The agents of a fabric, and who waits for their answers.
 #[derive(Debug)]
@@ -75,8 +76,8 @@ impl Management {
             }
         }
         for (host, seat) in hosts.iter().zip(seats) {
-            let endpoints = endpoints_of(&cluster.parts, *seat);
-            for (endpoint, device) in endpoints.into_iter().zip(&host.devices) {
+            let endpoints = cluster.parts.endpoints_of(*seat).unwrap_or_default();
+            for (endpoint, device) in endpoints.zip(&host.devices) {
                 if let Some(of) = subnet.devices.get_mut((switches + endpoint) as usize) {
                     of.description = format!("{} {}", host.name, device.name());
                 }
@@ -161,10 +162,8 @@ impl Management {
         let next = 0xc000 | (self.groups.len() as u16 & 0x3fff);
         let mlid = *self.groups.entry(gid).or_insert(next);
         mad[RECORD + 36..RECORD + 38].copy_from_slice(&mlid.to_be_bytes());
-        mad[3] |= 0x80;
-        if mad[3] & 0x7f == SET {
-            mad[3] = RESPONSE;
-        }
+        // A set is answered like a get.
+        mad[3] = if mad[3] == SET { RESPONSE } else { mad[3] | RESPONSE_BIT };
     }
 
     /// Turns a request into the answer of the agent at `plug`.
@@ -286,13 +285,22 @@ impl Management {
     }
 }
 
-fn endpoints_of(parts: &ResolvedCluster, seat: u32) -> Vec<u32> {
-    parts.endpoints_of(seat).unwrap_or_default().collect()
-}
-
 impl Thread {
+    pub(crate) async fn management(&self, op: Op, question: &Question) -> Answer {
+        self.process.catch_up().await;
+        let (fd, second) = (question.args[0] as i32, question.args[1]);
+        if op == Op::MadOpen {
+            return self.open_management(fd);
+        }
+        let Some(Descriptor::Management(open)) = self.descriptor(fd) else { return Answer::error(libc::EBADF) };
+        match op {
+            Op::MadSend => self.send_management((open, second as usize), &question.data),
+            _ => self.receive_management(open, second != 0).await.map_or_else(Answer::error, |data| Answer { data, ..Answer::number(0) }),
+        }
+    }
+
     /// `/dev/infiniband/umadN` was opened.
-    pub(crate) fn open_management(&self, fd: i32) -> Answer {
+    fn open_management(&self, fd: i32) -> Answer {
         let mut world = self.shared.world();
         let Some(management) = &mut world.management else { return Answer::error(libc::ENXIO) };
         let open = management.open();
@@ -300,15 +308,7 @@ impl Thread {
         Answer::number(0)
     }
 
-    fn management_of(&self, fd: i32) -> Option<u32> {
-        self.own_program(|program| match program.descriptors.get(&fd)? {
-            Descriptor::Management(open) => Some(*open),
-            _ => None,
-        })
-    }
-
-    pub(crate) fn send_management(&self, (fd, nic): (i32, usize), sent: &[u8]) -> Answer {
-        let Some(open) = self.management_of(fd) else { return Answer::error(libc::EBADF) };
+    fn send_management(&self, (open, nic): (u32, usize), sent: &[u8]) -> Answer {
         let endpoint = self.process.lid(nic).0;
         let mut world = self.shared.world();
         let Some(management) = &mut world.management else { return Answer::error(libc::ENXIO) };
@@ -317,24 +317,15 @@ impl Thread {
         done.map(|()| 0).into()
     }
 
-    pub(crate) async fn receive_management(&self, fd: i32, waits: bool) -> Answer {
-        let Some(open) = self.management_of(fd) else { return Answer::error(libc::EBADF) };
-        loop {
-            let (found, next) = {
-                let mut world = self.shared.world();
-                let Some(management) = &mut world.management else { return Answer::error(libc::ENXIO) };
-                (management.take(open, self.process.now()), management.readable_at(open))
-            };
-            if let Some(data) = found {
-                return Answer { data, ..Answer::number(0) };
+    async fn receive_management(&self, open: u32, waits: bool) -> Result<Vec<u8>, i32> {
+        let wait = (&[Key::Management(open)][..], Doing::WaitsFor("an answer of management"), waits);
+        let take = |world: &mut World, now| {
+            let Some(management) = &mut world.management else { return Outcome::Failed(libc::ENXIO) };
+            match management.take(open, now) {
+                Some(data) => Outcome::Done(data),
+                None => Outcome::Wait(management.readable_at(open)),
             }
-            if !waits {
-                return Answer::error(libc::EAGAIN);
-            }
-            self.doing(Doing::WaitsFor("an answer of management"));
-            if let Parked::Dead = self.park(&[Key::Management(open)], &[], &[], next.unwrap_or(Time::MAX)).await {
-                return Answer::error(libc::EINTR);
-            }
-        }
+        };
+        self.until_done(wait, take).await
     }
 }

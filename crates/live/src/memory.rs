@@ -80,11 +80,7 @@ impl ProcessMemory {
     pub fn share(&self, (from, length): (u64, u64), fd: i32, pieces: &[u64]) {
         let shared = &mut *self.shared();
         // What was there before may be something else now.
-        let end = from.saturating_add(length);
-        let old: Vec<u64> = shared.overlapping(from, end).map(|(at, _)| at).collect();
-        for at in old {
-            shared.pieces.remove(&at);
-        }
+        shared.forget(from, from.saturating_add(length));
         if fd < 0 {
             return;
         }
@@ -95,10 +91,6 @@ impl ProcessMemory {
         let Some((_, file)) = &shared.file else { return };
         for piece in pieces.chunks_exact(3) {
             let mapped = usize::try_from(piece[1]).ok().and_then(|length| Piece::map(file, piece[2], length));
-            let old: Vec<u64> = shared.pieces.range(piece[0]..piece[0] + piece[1]).map(|(at, _)| *at).collect();
-            for at in old {
-                shared.pieces.remove(&at);
-            }
             if let Some(mapped) = mapped {
                 shared.pieces.insert(piece[0], mapped);
             }
@@ -124,10 +116,13 @@ impl ProcessMemory {
 }
 
 impl Shared {
-    /// Pieces with any byte between two addresses.
-    fn overlapping(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, &Piece)> {
-        let before = self.pieces.range(..from).next_back().filter(move |(at, piece)| *at + piece.length as u64 > from);
-        before.into_iter().chain(self.pieces.range(from..to.max(from))).map(|(at, piece)| (*at, piece))
+    /// Pieces with any byte between two addresses are mapped no more.
+    fn forget(&mut self, from: u64, to: u64) {
+        let before = self.pieces.range(..from).next_back().filter(|(at, piece)| **at + piece.length as u64 > from);
+        let old: Vec<u64> = before.into_iter().chain(self.pieces.range(from..to.max(from))).map(|(at, _)| *at).collect();
+        for at in old {
+            self.pieces.remove(&at);
+        }
     }
     /// The piece that holds all bytes from `addr` on, and where in it they begin.
     fn around(&self, addr: u64, length: usize) -> Option<(&Piece, usize)> {

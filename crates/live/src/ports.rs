@@ -3,7 +3,6 @@
 //! Modelled: the state that `ibv_query_port` shows, and `IBV_EVENT_PORT_ERR` and `IBV_EVENT_PORT_ACTIVE` at the moment when the cable of a port goes
 //! or comes. Not modelled: the time until an adapter notices, and the training of a link that comes back.
 
-use fabriscope_catalog::ResolvedCluster;
 use fabriscope_engine::{Cluster, Effect, FaultPlan};
 use fabriscope_fabric::EndpointId;
 use fabriscope_node::Process;
@@ -26,12 +25,10 @@ pub(crate) fn changes(cluster: &Cluster, plan: Option<&FaultPlan>, seats: &[u32]
 
 fn of_node(cluster: &Cluster, plan: Option<&FaultPlan>, seat: u32) -> Vec<Change> {
     let mut changes = Vec::new();
+    let own = cables_of(cluster, seat);
     for effect in plan.iter().flat_map(|plan| &plan.faults).map(|fault| &fault.effect) {
         let Effect::Down { cables, spans, .. } = effect else { continue };
-        for (nic, cable) in cables_of(cluster, &cluster.parts, seat) {
-            if !cables.contains(&cable) {
-                continue;
-            }
+        for (nic, _) in own.iter().copied().filter(|(_, cable)| cables.contains(cable)) {
             for (from, until) in spans {
                 changes.push(Change { at: Time::ZERO + *from, nic, up: false });
                 changes.extend(until.map(|until| Change { at: Time::ZERO + until, nic, up: true }));
@@ -43,9 +40,9 @@ fn of_node(cluster: &Cluster, plan: Option<&FaultPlan>, seat: u32) -> Vec<Change
 }
 
 /// The cables of a node's adapters.
-fn cables_of(cluster: &Cluster, parts: &ResolvedCluster, seat: u32) -> Vec<(usize, u32)> {
+fn cables_of(cluster: &Cluster, seat: u32) -> Vec<(usize, u32)> {
     let graph = &cluster.fabric.graph;
-    let endpoints = parts.endpoints_of(seat).unwrap_or_default();
+    let endpoints = cluster.parts.endpoints_of(seat).unwrap_or_default();
     endpoints.enumerate().map(|(nic, endpoint)| (nic, graph.uplink(EndpointId(endpoint)).cable())).collect()
 }
 

@@ -1,5 +1,7 @@
 //! What threads ask: the numbers of `shim/channel.h`.
 
+use fabriscope_units::Time;
+
 /// One question, with the posts in front of it.
 #[derive(Debug, Clone)]
 pub(crate) struct Question {
@@ -121,4 +123,15 @@ impl From<Result<i64, i32>> for Answer {
             Err(errno) => Answer::error(errno),
         }
     }
+}
+
+/// What a call gives that may have to wait.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Outcome<T> {
+    /// It is done.
+    Done(T),
+    /// Not before that, or not before somebody does something.
+    Wait(Option<Time>),
+    /// An error number.
+    Failed(i32),
 }

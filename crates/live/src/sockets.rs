@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use fabriscope_units::{Rate, Span, Time};
 
+use crate::question::Outcome;
+
 /// A stream's end.
 pub(crate) type Id = usize;
 
@@ -71,17 +73,6 @@ enum State {
         most: usize,
     },
     Connected,
-}
-
-/// What a call gives that may have to wait.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Outcome<T> {
-    /// It is done.
-    Done(T),
-    /// Not before that, or not before somebody does something.
-    Wait(Option<Time>),
-    /// An error number.
-    Failed(i32),
 }
 
 /// All of them.

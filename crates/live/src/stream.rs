@@ -6,8 +6,8 @@ use fabriscope_verbs::CqId;
 
 use crate::address;
 use crate::cm::agent::transmit;
-use crate::question::{Answer, Op, Question};
-use crate::sockets::{Id, LOOPBACK_NET, Outcome, Sockets};
+use crate::question::{Answer, Op, Outcome, Question};
+use crate::sockets::{Id, LOOPBACK_NET};
 use crate::thread::{Parked, Thread, nanoseconds};
 use crate::world::{Descriptor, Doing, Key, Watched};
 
@@ -60,7 +60,7 @@ impl Thread {
             }
             _ => {}
         }
-        let Some(id) = self.stream_of(fd) else { return Ok(Answer::error(libc::EBADF)) };
+        let Some(Descriptor::Stream(id)) = self.descriptor(fd) else { return Ok(Answer::error(libc::EBADF)) };
         match op {
             Op::Bind => Ok(self.shared.world().sockets.bind(id, args[1] as u32, args[2] as u16).map(|()| 0).into()),
             Op::Listen => {
@@ -97,35 +97,6 @@ impl Thread {
         }
     }
 
-    fn stream_of(&self, fd: i32) -> Option<Id> {
-        self.own_program(|program| match program.descriptors.get(&fd)? {
-            Descriptor::Stream(id) => Some(*id),
-            _ => None,
-        })
-    }
-
-    /// Asks a socket until it has something to say other than to wait; who does not wait is told that it would have to.
-    async fn until_done<T>(
-        &self,
-        (keys, doing, waits): (&[Key], Doing, bool),
-        mut ask: impl FnMut(&mut Sockets, Time) -> Outcome<T>,
-    ) -> Result<T, i32> {
-        loop {
-            let outcome = ask(&mut self.shared.world().sockets, self.process.now());
-            match outcome {
-                Outcome::Done(done) => return Ok(done),
-                Outcome::Failed(errno) => return Err(errno),
-                Outcome::Wait(_) if !waits => return Err(libc::EAGAIN),
-                Outcome::Wait(until) => {
-                    self.doing(doing);
-                    if let Parked::Dead = self.park(keys, &[], &[], until.unwrap_or(Time::MAX)).await {
-                        return Err(libc::EINTR);
-                    }
-                }
-            }
-        }
-    }
-
     async fn connect(&self, id: Id, node: u32, (address, port): (u32, u16)) -> Result<i64, i32> {
         let begun = self.process.now();
         let home = self.own_program(|program| program.home);
@@ -135,7 +106,7 @@ impl Thread {
         let to = to.ok_or(libc::ENETUNREACH)?;
         let own = if loopback { address } else { address::management(node) };
         let wait = (&[Key::Listeners][..], Doing::WaitsForListener { port, host: to }, true);
-        let listener = self.until_done(wait, |sockets, now| sockets.connect(now, begun, id, (to, address, port), own)).await?;
+        let listener = self.until_done(wait, |world, now| world.sockets.connect(now, begun, id, (to, address, port), own)).await?;
         let stands = {
             let mut world = self.shared.world();
             world.tell(&self.process, Key::Stream(listener), self.process.now());
@@ -147,21 +118,21 @@ impl Thread {
 
     async fn accept(&self, id: Id, fd: i32, waits: bool) -> Result<Answer, i32> {
         let wait = (&[Key::Stream(id)][..], Doing::WaitsFor("a connection"), waits);
-        let (there, (address, port)) = self.until_done(wait, |sockets, now| sockets.accept(now, id)).await?;
+        let (there, (address, port)) = self.until_done(wait, |world, now| world.sockets.accept(now, id)).await?;
         self.own_program(|program| program.descriptors.insert(fd, Descriptor::Stream(there)));
         Ok(Answer { args: vec![address.into(), port.into()], ..Answer::number(0) })
     }
 
     async fn send(&self, id: Id, bytes: &[u8], waits: bool) -> Result<i64, i32> {
         let wait = (&[Key::Stream(id)][..], Doing::WaitsFor("room in a socket"), waits);
-        let sent = self.until_done(wait, |sockets, now| sockets.send(now, id, bytes)).await?;
+        let sent = self.until_done(wait, |world, now| world.sockets.send(now, id, bytes)).await?;
         self.shared.world().tell_peer(&self.process, id);
         Ok(sent as i64)
     }
 
     async fn receive(&self, id: Id, most: usize, (waits, peek): (bool, bool)) -> Result<Answer, i32> {
         let wait = (&[Key::Stream(id)][..], Doing::WaitsFor("bytes from a socket"), waits);
-        let data = self.until_done(wait, |sockets, now| sockets.receive(now, id, most, peek)).await?;
+        let data = self.until_done(wait, |world, now| world.sockets.receive(now, id, most, peek)).await?;
         let mut world = self.shared.world();
         if let Some(peer) = world.sockets.peer(id).filter(|_| !peek) {
             // It has room now, whatever there is to read.
@@ -216,8 +187,8 @@ impl Thread {
             }
             Some(Descriptor::Channel(channel)) => {
                 let queues = program.channels.get(channel).map_or(&[][..], |channel| &channel.queues);
-                let raised: Vec<(usize, CqId)> = queues.iter().map(|(nic, cq, _)| (*nic, cq.events())).collect();
-                let there = self.process.earliest(&raised, &[]).is_some_and(|at| at <= now);
+                let raised = queues.iter().map(|(nic, cq, _)| (*nic, cq.events()));
+                let there = raised.clone().any(|queue| self.is_ready(queue));
                 cqs.extend(raised);
                 if there { libc::POLLIN } else { 0 }
             }

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use fabriscope_node::{Core, Process, ProgramError};
 use fabriscope_units::{Span, Time};
+use fabriscope_verbs::{CqId, WatchId};
 
 use crate::arena::Came;
 use crate::cm::agent::transmit;
 use crate::memory::ProcessMemory;
 use crate::process;
-use crate::question::{Answer, Op, Question};
-use crate::world::{Arrival, Doing, Key, PATIENCE, Program, Shared, Task};
+use crate::question::{Answer, Op, Outcome, Question};
+use crate::world::{Arrival, Descriptor, Doing, Key, PATIENCE, Program, Shared, Task, World};
 
 /// How long the fabric waits for a thread before it looks whether the thread spins on its memory.
 const FIRST_LOOK: Duration = Duration::from_millis(1);
@@ -158,15 +159,7 @@ impl Thread {
             op if (op as u32) < Op::Devices as u32 => self.stream(op, &question).await?,
             Op::CmOpen | Op::CmCall => self.connections(op, &question).await?,
             Op::Gpu => self.gpu(&question).await?,
-            Op::MadOpen | Op::MadSend | Op::MadReceive => {
-                self.process.catch_up().await;
-                let (fd, second) = (question.args[0] as i32, question.args[1]);
-                match op {
-                    Op::MadOpen => self.open_management(fd),
-                    Op::MadSend => self.send_management((fd, second as usize), &question.data),
-                    _ => self.receive_management(fd, second != 0).await,
-                }
-            }
+            Op::MadOpen | Op::MadSend | Op::MadReceive => self.management(op, &question).await,
             op => self.verbs(op, &question).await?,
         };
         if self.shared.is_dead(self.program) {
@@ -179,8 +172,7 @@ impl Thread {
 
     pub(crate) fn answer(&self, answer: &Answer) {
         let now = self.process.now();
-        let queues: Vec<(usize, fabriscope_verbs::CqId)> = self.own_program(|program| program.owned.cqs.iter().copied().collect());
-        let ready = self.process.earliest(&queues, &[]).is_some_and(|at| at <= now);
+        let ready = self.own_program(|program| program.owned.cqs.iter().any(|queue| self.is_ready(*queue)));
         self.shared.arena.answer(self.slot, (now.as_ps(), ready), answer.result, (&answer.args, &answer.data));
     }
 
@@ -225,14 +217,39 @@ impl Thread {
         look(&mut self.shared.world().programs[self.program as usize])
     }
 
-    /// Waits for any of these.
-    pub(crate) async fn park(
+    /// What a descriptor of the program is.
+    pub(crate) fn descriptor(&self, fd: i32) -> Option<Descriptor> {
+        self.own_program(|program| program.descriptors.get(&fd).copied())
+    }
+    /// Whether there is something to poll in a completion queue.
+    pub(crate) fn is_ready(&self, queue: (usize, CqId)) -> bool {
+        self.process.earliest(&[queue], &[]).is_some_and(|at| at <= self.process.now())
+    }
+
+    /// Asks the world until it has something to say other than to wait; who does not wait is told that it would have to.
+    pub(crate) async fn until_done<T>(
         &self,
-        keys: &[Key],
-        cqs: &[(usize, fabriscope_verbs::CqId)],
-        watches: &[(usize, fabriscope_verbs::WatchId, u64)],
-        until: Time,
-    ) -> Parked {
+        (keys, doing, waits): (&[Key], Doing, bool),
+        mut ask: impl FnMut(&mut World, Time) -> Outcome<T>,
+    ) -> Result<T, i32> {
+        loop {
+            let outcome = ask(&mut self.shared.world(), self.process.now());
+            match outcome {
+                Outcome::Done(done) => return Ok(done),
+                Outcome::Failed(errno) => return Err(errno),
+                Outcome::Wait(_) if !waits => return Err(libc::EAGAIN),
+                Outcome::Wait(until) => {
+                    self.doing(doing);
+                    if let Parked::Dead = self.park(keys, &[], &[], until.unwrap_or(Time::MAX)).await {
+                        return Err(libc::EINTR);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits for any of these.
+    pub(crate) async fn park(&self, keys: &[Key], cqs: &[(usize, CqId)], watches: &[(usize, WatchId, u64)], until: Time) -> Parked {
         let rank = self.process.rank();
         let until = self.shared.arena.alarm(self.slot).map_or(until, |alarm| until.min(Time::from_ps(alarm)));
         self.shared.world().await_all(rank, keys);

@@ -20,26 +20,26 @@ const NONE: u64 = 0xffff_ffff;
 const WAKE_UP: Span = Span::from_ns(3_000);
 
 /// What `modify_qp` takes, by the bits of `enum ibv_qp_attr_mask`.
-mod mask {
-    pub const STATE: u64 = 1;
-    pub const ACCESS: u64 = 8;
-    pub const PKEY: u64 = 16;
-    pub const PORT: u64 = 32;
-    pub const QKEY: u64 = 64;
-    pub const AV: u64 = 128;
-    pub const MTU: u64 = 256;
-    pub const TIMEOUT: u64 = 512;
-    pub const RETRY: u64 = 1024;
-    pub const RNR_RETRY: u64 = 2048;
-    pub const RQ_PSN: u64 = 4096;
-    pub const READS: u64 = 8192;
-    pub const ALT_PATH: u64 = 16384;
-    pub const RNR_TIMER: u64 = 32768;
-    pub const SQ_PSN: u64 = 65536;
-    pub const DEST_READS: u64 = 131_072;
-    pub const MIGRATION: u64 = 262_144;
-    pub const DEST_QPN: u64 = 1_048_576;
-    pub const RATE: u64 = 1 << 25;
+pub(crate) mod mask {
+    pub const STATE: u32 = 1;
+    pub const ACCESS: u32 = 1 << 3;
+    pub const PKEY: u32 = 1 << 4;
+    pub const PORT: u32 = 1 << 5;
+    pub const QKEY: u32 = 1 << 6;
+    pub const AV: u32 = 1 << 7;
+    pub const MTU: u32 = 1 << 8;
+    pub const TIMEOUT: u32 = 1 << 9;
+    pub const RETRY: u32 = 1 << 10;
+    pub const RNR_RETRY: u32 = 1 << 11;
+    pub const RQ_PSN: u32 = 1 << 12;
+    pub const READS: u32 = 1 << 13;
+    pub const ALT_PATH: u32 = 1 << 14;
+    pub const RNR_TIMER: u32 = 1 << 15;
+    pub const SQ_PSN: u32 = 1 << 16;
+    pub const DEST_READS: u32 = 1 << 17;
+    pub const MIGRATION: u32 = 1 << 18;
+    pub const DEST_QPN: u32 = 1 << 20;
+    pub const RATE: u32 = 1 << 25;
 }
 
 /// The error number of a control verb that was refused.
@@ -341,11 +341,11 @@ impl Thread {
     }
 
     fn modify_qp(&self, of: &[u64]) -> Result<i64, i32> {
-        let (nic, qp, given) = (of[0] as usize, QpNum(of[1] as u32), of[2]);
+        let (nic, qp, given) = (of[0] as usize, QpNum(of[1] as u32), of[2] as u32);
         if !self.owns(|owned| owned.qps.contains(&(nic, qp))) {
             return Err(libc::EINVAL);
         }
-        let has = |bit: u64, at: usize| (given & bit != 0).then_some(of[at]);
+        let has = |bit: u32, at: usize| (given & bit != 0).then_some(of[at]);
         let state = match has(mask::STATE, 3) {
             Some(state) => Some(*STATES.get(state as usize).ok_or(libc::EINVAL)?),
             None => None,
@@ -490,15 +490,13 @@ impl Thread {
             return Ok(Answer::error(libc::EINVAL));
         }
         self.process.catch_up().await;
-        let visible =
-            |thread: &Thread, queue: (usize, CqId)| thread.process.earliest(&[queue], &[]).is_some_and(|at| at <= thread.process.now());
-        if !visible(self, (nic, cq)) {
+        if !self.is_ready((nic, cq)) {
             if !again {
                 self.process.compute(self.process.cpu().poll_empty);
                 return Ok(Answer::number(0));
             }
-            let queues: Vec<(usize, CqId)> = self.own_program(|program| program.owned.cqs.iter().copied().collect());
-            let empty: Vec<(usize, CqId)> = queues.into_iter().filter(|queue| !visible(self, *queue)).collect();
+            let empty: Vec<(usize, CqId)> =
+                self.own_program(|program| program.owned.cqs.iter().copied().filter(|queue| !self.is_ready(*queue)).collect());
             self.check_patience()?;
             self.doing(Doing::Polls { cq, nic });
             let until = self.process.now() + self.pause();
@@ -508,7 +506,7 @@ impl Thread {
             self.idle += 1;
         }
         self.drain_events(nic);
-        if !visible(self, (nic, cq)) {
+        if !self.is_ready((nic, cq)) {
             return Ok(Answer::number(0));
         }
         let found = self.process.poll_cq(nic, cq, most).await;

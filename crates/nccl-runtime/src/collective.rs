@@ -4,6 +4,7 @@
 //! Modelled: a block for each group of threads of each channel, chunks in slices.
 //! Not modelled: all-gather and reduce-scatter by the network's reduction.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -67,10 +68,23 @@ impl Communicator {
     }
 }
 
-/// The connections of all ranks that a plan uses, with their adapters where they lead to other nodes.
-pub fn connections(world: &World, plan: &Plan) -> Vec<(Wire, Option<NetWay>)> {
+/// The connections of all ranks that plans use, with their adapters where they lead to other nodes.
+pub fn connections(world: &World, plans: impl IntoIterator<Item = impl Borrow<Plan>>) -> Vec<(Wire, Option<NetWay>)> {
+    let (mut found, mut seen) = (BTreeMap::new(), Vec::new());
+    for plan in plans {
+        let plan = plan.borrow();
+        // Messages of other lengths by the same channels meet the same peers.
+        let alike = (plan.choice.work(), plan.parts.iter().map(|part| (part.channel, part.bytes.0 > 0)).collect::<Vec<_>>());
+        if !seen.contains(&alike) {
+            seen.push(alike);
+            add_connections(world, plan, &mut found);
+        }
+    }
+    found.into_iter().collect()
+}
+
+fn add_connections(world: &World, plan: &Plan, found: &mut BTreeMap<Wire, Option<NetWay>>) {
     let channels = world.plan();
-    let mut found = BTreeMap::new();
     for rank in 0..channels.ranks() {
         for part in &plan.parts {
             for lane in plan.lanes(channels, rank, part) {
@@ -85,7 +99,6 @@ pub fn connections(world: &World, plan: &Plan) -> Vec<(Wire, Option<NetWay>)> {
             }
         }
     }
-    found.into_iter().collect()
 }
 
 /// The connections by which a rank takes from a peer, or sends to it.

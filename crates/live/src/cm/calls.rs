@@ -8,9 +8,10 @@ use super::abi::{AddressVector, Call, Command, Param, Path, QpAttributes, Terms,
 use super::{ChannelId, DATAGRAM_QKEY, Identifier, State, kind};
 use crate::address;
 use crate::device::Device;
-use crate::question::{Answer, Op, Question};
+use crate::question::{Answer, Op, Outcome, Question};
 use crate::sockets::LOOPBACK_NET;
-use crate::thread::{Parked, Thread};
+use crate::thread::Thread;
+use crate::verbs::mask;
 use crate::world::{Descriptor, Doing, Key, World};
 
 /// A command of the kernel. Basis: assumed, as for its sockets.
@@ -22,26 +23,6 @@ const PATH: Span = Span::from_us(100);
 /// How long packets live, as the exponent that paths tell: 4.096 us << 18 (InfiniBand), << 16 (the kernel's for Ethernet).
 const LIFE_TIME: u8 = 18;
 const LIFE_TIME_ETHERNET: u8 = 16;
-
-/// Bits of attributes of queue pairs, as in `enum ibv_qp_attr_mask`.
-mod mask {
-    pub const STATE: u32 = 1;
-    pub const ACCESS: u32 = 1 << 3;
-    pub const PKEY: u32 = 1 << 4;
-    pub const PORT: u32 = 1 << 5;
-    pub const QKEY: u32 = 1 << 6;
-    pub const AV: u32 = 1 << 7;
-    pub const MTU: u32 = 1 << 8;
-    pub const TIMEOUT: u32 = 1 << 9;
-    pub const RETRY: u32 = 1 << 10;
-    pub const RNR_RETRY: u32 = 1 << 11;
-    pub const RQ_PSN: u32 = 1 << 12;
-    pub const READS: u32 = 1 << 13;
-    pub const RNR_TIMER: u32 = 1 << 15;
-    pub const SQ_PSN: u32 = 1 << 16;
-    pub const DEST_READS: u32 = 1 << 17;
-    pub const DEST_QPN: u32 = 1 << 20;
-}
 
 /// Where datagrams to a port go.
 pub(super) fn vector(device: &Device) -> AddressVector {
@@ -69,7 +50,7 @@ impl Thread {
             }
             return Ok(Answer::number(0));
         }
-        let Some(channel) = self.channel_of(fd) else { return Ok(Answer::error(libc::EBADF)) };
+        let Some(Descriptor::Connections(channel)) = self.descriptor(fd) else { return Ok(Answer::error(libc::EBADF)) };
         let command = match Command::read(&question.data) {
             Ok(command) => command,
             Err(errno) => return Ok(Answer::error(errno)),
@@ -87,31 +68,14 @@ impl Thread {
         })
     }
 
-    fn channel_of(&self, fd: i32) -> Option<ChannelId> {
-        self.own_program(|program| match program.descriptors.get(&fd)? {
-            Descriptor::Connections(channel) => Some(*channel),
-            _ => None,
-        })
-    }
-
-    async fn next_event(&mut self, channel: ChannelId, waits: bool) -> Result<Vec<u8>, i32> {
-        loop {
-            let (found, at) = {
-                let mut world = self.shared.world();
-                let found = world.connections.take_event(self.process.now(), channel);
-                (found, world.connections.readable_at(channel))
-            };
-            if let Some(of) = found {
-                return Ok(event((of.uid, of.group.unwrap_or(of.id)), (of.kind, of.status), (&of.param, of.room)));
-            }
-            if !waits {
-                return Err(libc::EAGAIN);
-            }
-            self.doing(Doing::WaitsFor("an event of a connection"));
-            if let Parked::Dead = self.park(&[Key::Connections(channel)], &[], &[], at.unwrap_or(Time::MAX)).await {
-                return Err(libc::EINTR);
-            }
-        }
+    async fn next_event(&self, channel: ChannelId, waits: bool) -> Result<Vec<u8>, i32> {
+        let wait = (&[Key::Connections(channel)][..], Doing::WaitsFor("an event of a connection"), waits);
+        let take = |world: &mut World, now| match world.connections.take_event(now, channel) {
+            Some(of) => Outcome::Done(of),
+            None => Outcome::Wait(world.connections.readable_at(channel)),
+        };
+        let of = self.until_done(wait, take).await?;
+        Ok(event((of.uid, of.group.unwrap_or(of.id)), (of.kind, of.status), (&of.param, of.room)))
     }
 
     fn command(&self, channel: ChannelId, command: &Command<'_>) -> Result<Vec<u8>, i32> {

@@ -186,7 +186,7 @@ impl Connections {
             (of.state, of.peer, of.theirs, of.listener) = (State::Asked, Some(peer), terms, listener);
             of.known = false;
         }
-        let (param, room) = if space == super::UDP || by.is_datagram() {
+        let (param, room) = if by.is_datagram() {
             (Param::Datagram(Terms { qkey: DATAGRAM_QKEY, ..heard }, AddressVector::default()), LOOKUP_ROOM)
         } else {
             (Param::Connection(as_heard(heard)), REQUEST_ROOM)

@@ -41,8 +41,11 @@ pub(crate) mod kind {
     pub const TIMEWAIT_EXIT: u32 = 15;
 }
 
-/// Datagrams are looked up, not connected.
-pub(crate) const UDP: u16 = 0x0111;
+/// Spaces of port numbers in which connections are made, of `enum rdma_port_space`; in all others datagrams are looked up.
+mod space {
+    pub const TCP: u16 = 0x0106;
+    pub const IB: u16 = 0x013f;
+}
 /// What lasts as long as a packet may live, twice (4.096 us << 19).
 const TIME_WAIT: Span = Span::from_us(2_147_484);
 /// Port numbers that nobody asked for begin here.
@@ -108,17 +111,11 @@ pub(crate) struct Identifier {
 
 impl Identifier {
     pub fn is_datagram(&self) -> bool {
-        self.space != abi_space::TCP && self.space != abi_space::IB
+        !matches!(self.space, space::TCP | space::IB)
     }
     pub fn knows_path(&self) -> bool {
         !matches!(self.state, State::Idle | State::Bound | State::Resolved | State::Listening { .. })
     }
-}
-
-/// Spaces of port numbers in which connections are made.
-mod abi_space {
-    pub const TCP: u16 = 0x0106;
-    pub const IB: u16 = 0x013f;
 }
 
 /// Something to be told.
@@ -231,9 +228,13 @@ impl Connections {
     }
     /// The same, under another name.
     pub(crate) fn tell_as(&mut self, (at, uid): (Time, u64), id: u32, (kind, status): (u32, i32), (param, room): (Param, usize)) {
-        let Some(channel) = self.ids.get(&id).map(|of| of.channel) else { return };
+        self.push(Event { at, id, uid, kind, status, param, room, group: None });
+    }
+    /// On the channel of the identifier that it is about.
+    fn push(&mut self, event: Event) {
+        let Some(channel) = self.ids.get(&event.id).map(|of| of.channel) else { return };
         if let Some(to) = self.channels.get_mut(&channel) {
-            to.events.push_back(Event { at, id, uid, kind, status, param, room, group: None });
+            to.events.push_back(event);
             self.news.insert(channel);
         }
     }
@@ -242,15 +243,10 @@ impl Connections {
     pub fn joined(&mut self, (at, uid): (Time, u64), id: u32, param: Param) -> u32 {
         self.next_id += 1;
         let group = self.next_id;
-        self.tell_as((at, uid), id, (kind::MULTICAST_JOIN, 0), (param, 0));
-        let channel = self.ids.get_mut(&id).map(|of| {
+        if let Some(of) = self.ids.get_mut(&id) {
             of.groups.insert(group, 0);
-            of.channel
-        });
-        let events = channel.and_then(|channel| self.channels.get_mut(&channel)).map(|channel| &mut channel.events);
-        if let Some(event) = events.and_then(VecDeque::back_mut) {
-            (event.id, event.group) = (id, Some(group));
         }
+        self.push(Event { at, id, uid, kind: kind::MULTICAST_JOIN, status: 0, param, room: 0, group: Some(group) });
         group
     }
     /// A group is left: how many events of it were told.

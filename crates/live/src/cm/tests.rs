@@ -3,9 +3,10 @@
 use fabriscope_units::{Span, Time};
 
 use super::abi::{AddressVector, Terms};
-use super::{ChannelId, Connections, Message, State, UDP, kind, reason};
+use super::space::TCP;
+use super::{ChannelId, Connections, Message, State, kind, reason};
 
-const TCP: u16 = 0x0106;
+const UDP: u16 = 0x0111;
 const SERVER: (u32, u16) = (0x0a00_0001, 7174);
 /// What stands for no status.
 const FINE: i32 = 0;

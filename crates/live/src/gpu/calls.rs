@@ -5,13 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use fabriscope_nccl::Operation;
 use fabriscope_nccl_runtime::RankPlacement;
 use fabriscope_node::ProgramError;
-use fabriscope_units::{Bytes, Time};
 
 use super::{Call, Collective, Communicator, Element, Gpus, Reduction, Transfer, Work};
 use crate::arena::words;
-use crate::question::{Answer, Question};
-use crate::thread::{Parked, Thread};
-use crate::world::{Doing, Key};
+use crate::question::{Answer, Outcome, Question};
+use crate::thread::Thread;
+use crate::world::{Doing, Key, World};
 
 /// What is asked, in the first number of a question.
 mod ask {
@@ -120,45 +119,31 @@ impl Thread {
     }
 
     async fn until_joined(&self, id: usize) -> Answer {
-        loop {
-            let complete = {
-                let world = self.shared.world();
-                let Some(gpus) = &world.gpus else { return Answer::error(libc::ENODEV) };
-                let Some(of) = gpus.communicators.get(id) else { return Answer::error(libc::EINVAL) };
-                if of.refused.is_some() {
-                    return Answer::error(libc::EINVAL);
-                }
-                of.formed.is_some() && of.joined as usize == gpus.due.len()
-            };
-            if complete {
-                return Answer::number(0);
+        let wait = (&[Key::Communicator(id)][..], Doing::WaitsFor("the other ranks of a communicator"), true);
+        let look = |world: &mut World, _| {
+            let Some(gpus) = &world.gpus else { return Outcome::Failed(libc::ENODEV) };
+            match gpus.communicators.get(id) {
+                None => Outcome::Failed(libc::EINVAL),
+                Some(of) if of.refused.is_some() => Outcome::Failed(libc::EINVAL),
+                Some(of) if of.formed.is_some() && of.joined as usize == gpus.due.len() => Outcome::Done(0),
+                Some(_) => Outcome::Wait(None),
             }
-            self.doing(Doing::WaitsFor("the other ranks of a communicator"));
-            if let Parked::Dead = self.park(&[Key::Communicator(id)], &[], &[], Time::MAX).await {
-                return Answer::error(libc::EINTR);
-            }
-        }
+        };
+        self.until_done(wait, look).await.into()
     }
 
     /// Words: communicator, rank, operation, count, type, operator, root, both buffers.
     fn call_collective(&self, of: &[u64]) -> Answer {
-        let [communicator, rank, operation, count, element, reduction, root, from, to] = of[..] else { return Answer::error(libc::EINVAL) };
-        let operation = OPERATIONS.get(operation as usize).copied();
-        let (Some(operation), Some(element), Some(reduction)) = (operation, Element::of(element), Reduction::of(reduction)) else {
-            return self.refuse("a type or an operator that is not there");
+        let [communicator, rank, .., from, to] = of[..] else { return Answer::error(libc::EINVAL) };
+        let communicator = communicator as usize;
+        let collective = match collective(of) {
+            Ok(collective) => collective,
+            Err(why) => return self.refuse(why),
         };
-        if !fits(count.checked_mul(element.bytes())) {
-            return self.refuse("a buffer that is larger than the memory of a GPU");
-        }
-        let collective = Collective { operation, count, element, reduction, root: root as u32 };
-        let made = {
-            let world = self.shared.world();
-            let Some(gpus) = &world.gpus else { return Answer::error(libc::ENODEV) };
-            gpus.plan(communicator as usize, &collective)
-        };
-        match made {
-            Ok(plan) => self.call(communicator as usize, rank as u32, Work::Collective { collective, from, to, plan }),
-            Err(why) => self.refuse(&why),
+        match self.with_gpus(|gpus| Some(gpus.plan(communicator, &collective))) {
+            Some(Ok(plan)) => self.call(communicator, rank as u32, Work::Collective { collective, from, to, plan }),
+            Some(Err(why)) => self.refuse(&why),
+            None => Answer::error(libc::ENODEV),
         }
     }
 
@@ -205,46 +190,46 @@ impl Thread {
     }
 
     async fn until_ended(&self, call: usize) -> Answer {
-        loop {
-            let ended = {
-                let world = self.shared.world();
-                let Some(gpus) = &world.gpus else { return Answer::error(libc::ENODEV) };
-                let Some(of) = gpus.calls.get(call) else { return Answer::error(libc::EINVAL) };
-                of.ended.map(|at| (at, gpus.library.synchronise))
-            };
-            if let Some((at, back)) = ended {
+        let wait = (&[Key::Kernel(call)][..], Doing::WaitsFor("a kernel of NCCL"), true);
+        let look = |world: &mut World, _| {
+            let Some(gpus) = &world.gpus else { return Outcome::Failed(libc::ENODEV) };
+            let Some(of) = gpus.calls.get(call) else { return Outcome::Failed(libc::EINVAL) };
+            of.ended.map_or(Outcome::Wait(None), |at| Outcome::Done((at, gpus.library.synchronise)))
+        };
+        match self.until_done(wait, look).await {
+            Ok((at, back)) => {
                 // Whoever waits is told some time after the end.
                 let now = self.process.now();
                 self.process.compute(back.saturating_sub(now.since(at.min(now))));
-                return Answer { args: vec![at.as_ps() as i64], ..Answer::number(0) };
+                Answer { args: vec![at.as_ps() as i64], ..Answer::number(0) }
             }
-            self.doing(Doing::WaitsFor("a kernel of NCCL"));
-            if let Parked::Dead = self.park(&[Key::Kernel(call)], &[], &[], Time::MAX).await {
-                return Answer::error(libc::EINTR);
-            }
+            Err(errno) => Answer::error(errno),
         }
     }
 
     /// What the library itself thinks that a collective takes, in ns: words as of a collective.
     fn estimate(&self, of: &[u64]) -> Answer {
-        let [communicator, _, operation, count, element, ..] = of[..] else { return Answer::error(libc::EINVAL) };
-        let world = self.shared.world();
-        let formed = world.gpus.as_ref().and_then(|gpus| gpus.communicators.get(communicator as usize)?.formed.clone());
-        let (Some(formed), Some(operation), Some(element)) = (formed, OPERATIONS.get(operation as usize).copied(), Element::of(element))
-        else {
-            return Answer::error(libc::EINVAL);
-        };
-        if !fits(count.checked_mul(element.bytes())) {
-            return Answer::error(libc::EINVAL);
-        }
-        let blocks =
-            if matches!(operation, Operation::AllGather | Operation::ReduceScatter) { u64::from(formed.ranks.plan().ranks()) } else { 1 };
-        let bytes = Bytes((count * element.bytes() * blocks).max(1));
-        let span = formed
-            .tuner
-            .choose(operation, bytes)
-            .ok()
-            .and_then(|choice| formed.tuner.estimate(operation, choice.algorithm, choice.protocol, bytes));
+        let (Some(communicator), Ok(collective)) = (of.first(), collective(of)) else { return Answer::error(libc::EINVAL) };
+        let span = self.with_gpus(|gpus| {
+            let formed = gpus.communicators.get(*communicator as usize)?.formed.as_ref()?;
+            let (operation, bytes) = (collective.operation, collective.bytes(formed.ranks.plan().ranks()));
+            let choice = formed.tuner.choose(operation, bytes).ok()?;
+            formed.tuner.estimate(operation, choice.algorithm, choice.protocol, bytes)
+        });
         span.map_or(Answer::error(libc::EINVAL), |span| Answer::number((span.as_ps() / 1000) as i64))
     }
+}
+
+/// What words say of a collective, from the third on; or why there is none.
+fn collective(words: &[u64]) -> Result<Collective, &'static str> {
+    let missing = "a type or an operator that is not there";
+    let [_, _, operation, count, element, reduction, root, ..] = words[..] else { return Err(missing) };
+    let operation = OPERATIONS.get(operation as usize).copied();
+    let (Some(operation), Some(element), Some(reduction)) = (operation, Element::of(element), Reduction::of(reduction)) else {
+        return Err(missing);
+    };
+    if !fits(count.checked_mul(element.bytes())) {
+        return Err("a buffer that is larger than the memory of a GPU");
+    }
+    Ok(Collective { operation, count, element, reduction, root: root as u32 })
 }

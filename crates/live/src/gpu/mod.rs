@@ -100,6 +100,14 @@ pub(crate) struct Collective {
     pub root: u32,
 }
 
+impl Collective {
+    /// What the library's choice goes by: of each rank, or of all together where each has its own part.
+    pub fn bytes(&self, ranks: u32) -> Bytes {
+        let parts = if matches!(self.operation, Operation::AllGather | Operation::ReduceScatter) { u64::from(ranks) } else { 1 };
+        Bytes((self.count * self.element.bytes() * parts).max(1))
+    }
+}
+
 /// `ncclSend` or `ncclRecv`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Transfer {
@@ -179,12 +187,11 @@ impl Gpus {
 
     /// The plan of a collective, as all ranks make it.
     pub fn plan(&self, communicator: usize, of: &Collective) -> Result<Arc<Plan>, String> {
-        let formed = self.communicators[communicator].formed.as_ref().ok_or("the communicator is not complete")?;
+        let formed = self.communicators.get(communicator).and_then(|of| of.formed.as_ref()).ok_or("the communicator is not complete")?;
         let size = of.element.bytes();
         let channels = formed.ranks.plan();
-        let blocks = if matches!(of.operation, Operation::AllGather | Operation::ReduceScatter) { u64::from(channels.ranks()) } else { 1 };
         let refused = |error: fabriscope_nccl::NcclError| error.to_string();
-        let choice = formed.tuner.choose(of.operation, Bytes((of.count * size * blocks).max(1))).map_err(refused)?;
+        let choice = formed.tuner.choose(of.operation, of.bytes(channels.ranks())).map_err(refused)?;
         // What only moves is counted in bytes.
         let moves = matches!(of.operation, Operation::AllGather | Operation::Broadcast);
         let count = if moves { of.count * size } else { of.count };
@@ -197,17 +204,14 @@ fn form(library: &Library, target: &Target, shape: (u32, u32)) -> Result<Formed,
     let refused = |error: fabriscope_nccl::NcclError| error.to_string();
     let ranks = Ranks::new(library.clone(), target, shape, &library.settings).map_err(refused)?;
     let tuner = Arc::new(Tuner::new(ranks.plan()));
-    let mut wires: BTreeMap<Wire, Option<NetWay>> = BTreeMap::new();
-    let mut known = BTreeSet::new();
+    let mut plans = Vec::new();
     for operation in Operation::ALL {
         for size in (0..=MOST_SIZE).map(|power| 1_u64 << power) {
             let Ok(choice) = tuner.choose(operation, Bytes(size)) else { continue };
-            let plan = Plan::new(ranks.plan(), choice, size, Bytes(1), 0, false).map_err(refused)?;
-            if known.insert(format!("{:?}{:?}", choice.work(), plan.parts.iter().map(|part| part.channel).collect::<Vec<_>>())) {
-                wires.extend(connections(&ranks, &plan));
-            }
+            plans.push(Plan::new(ranks.plan(), choice, size, Bytes(1), 0, false).map_err(refused)?);
         }
     }
+    let mut wires: BTreeMap<_, _> = connections(&ranks, plans).into_iter().collect();
     let all = shape.0 * shape.1;
     let everybody: Vec<(u32, u32)> = (0..all).flat_map(|from| (0..all).map(move |to| (from, to))).filter(|(from, to)| from != to).collect();
     let lengths: Vec<Bytes> = (0..=MOST_SIZE).map(|power| Bytes(1 << power)).collect();

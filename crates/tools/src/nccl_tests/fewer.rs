@@ -131,7 +131,7 @@ impl<'a> Groups<'a> {
 fn wires_of(job: &Job, world: &World) -> Wires {
     let plans = job.rows.iter().flat_map(|row| row.cases.iter().flatten()).filter_map(|case| case.plan.as_ref());
     let fewer = plans.map(|plan| plan.on_fewer(job.world.plan(), world.plan()));
-    super::wires(fewer, |plan| runtime::connections(world, plan))
+    runtime::connections(world, fewer)
 }
 
 /// Where a communicator is on the way to more nodes.

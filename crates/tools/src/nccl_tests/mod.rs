@@ -16,7 +16,6 @@ mod options;
 mod report;
 mod steady;
 
-use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
@@ -81,7 +80,7 @@ impl Job {
     fn wires(&self, ranks: u32) -> Wires {
         let cases = || self.rows.iter().flat_map(|row| row.cases.iter().flatten());
         let plans = cases().filter_map(|case| case.plan.as_deref());
-        let mut all: BTreeMap<_, _> = wires(plans, |plan| runtime::connections(&self.world, plan)).into_iter().collect();
+        let mut all: BTreeMap<_, _> = runtime::connections(&self.world, plans).into_iter().collect();
         for case in cases().filter(|case| case.plan.is_none() && !case.in_place) {
             let block = Bytes(case.count * self.settings.element);
             let (senders, lengths) = self.operation.senders(ranks, self.settings.root, block);
@@ -94,20 +93,6 @@ impl Job {
     fn tell(&self, done: usize, results: &Measured) {
         self.told.tell((done, self.rows.len()), || report::report(self, results, done).text);
     }
-}
-
-/// The connections of `plans`. Messages of other lengths by the same channels meet the same peers.
-fn wires(plans: impl Iterator<Item = impl Borrow<Plan>>, connections: impl Fn(&Plan) -> Wires) -> Wires {
-    let (mut all, mut seen) = (BTreeMap::new(), Vec::new());
-    for plan in plans {
-        let plan = plan.borrow();
-        let alike = (plan.choice.work(), plan.parts.iter().map(|part| (part.channel, part.bytes.0 > 0)).collect::<Vec<_>>());
-        if !seen.contains(&alike) {
-            seen.push(alike);
-            all.extend(connections(plan));
-        }
-    }
-    all.into_iter().collect()
 }
 
 impl Row {

@@ -131,9 +131,7 @@ pub fn collectives(machine: &Machine, all: &[Collective]) -> Result<Seen, String
         })
         .collect();
     let plans: Vec<Arc<Plan>> = plans.map_err(|error| error.to_string())?;
-    let mut ways: Vec<_> = plans.iter().flat_map(|plan| connections(&world, plan)).collect();
-    ways.sort_by_key(|(wire, _)| *wire);
-    ways.dedup_by_key(|(wire, _)| *wire);
+    let ways = connections(&world, plans.iter().map(|plan| &**plan));
     let seen: Shared = Record::new((vec![Span::ZERO; machine.ranks() as usize], Bytes::ZERO));
     let main = |_| -> Main {
         let (world, ways, plans, seen) = (world.clone(), ways.clone(), plans.clone(), seen.clone());
