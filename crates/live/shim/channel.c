@@ -98,6 +98,14 @@ static void await_turn(struct live_slot *slot)
 	atomic_store(&slot->program_sleeps, 0);
 }
 
+static void put_question(struct live_slot *slot, enum live_op op, size_t length)
+{
+	slot->op = op;
+	slot->length = (uint32_t)length;
+	slot->spent = live_spent;
+	give_turn(slot);
+}
+
 uint8_t *live_question(void) { return live_mine->data + live_mine->posts; }
 
 int64_t live_ask(enum live_op op, size_t length)
@@ -107,10 +115,7 @@ int64_t live_ask(enum live_op op, size_t length)
 	live_before_question();
 	if (op != OP_POLL_CQ && op != OP_LOOK)
 		live_empty.count = 0;
-	slot->op = op;
-	slot->length = (uint32_t)length;
-	slot->spent = live_spent;
-	give_turn(slot);
+	put_question(slot, op, length);
 	await_turn(slot);
 	live_spent = live_shadow = 0;
 	int64_t result = slot->result;
@@ -118,6 +123,15 @@ int64_t live_ask(enum live_op op, size_t length)
 	live_raise_alarm();
 	errno = error;
 	return result;
+}
+
+/* The end of a thread has no answer: from then on its slot may be another thread's. */
+void live_leave(void)
+{
+	struct live_slot *slot = live_mine;
+	live_mine = NULL;
+	live_open_pages();
+	put_question(slot, OP_EXIT_THREAD, 0);
 }
 
 int64_t live_ask_with(enum live_op op, const int64_t args[8], size_t length)

@@ -149,6 +149,8 @@ static inline uint64_t live_now(void)
 
 /* Asks `op` with up to eight numbers in `live_mine->args` and `length` bytes at `live_question()`; gives the result. */
 int64_t live_ask(enum live_op op, size_t length);
+/* The last question of a thread. */
+void live_leave(void);
 /* Where a question's bytes go, and where those of its answer are. */
 uint8_t *live_question(void);
 /* Room for a post of `bytes`, told with the next question; collected posts are told now if there is none. */

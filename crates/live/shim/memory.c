@@ -233,8 +233,11 @@ static void on_fault(int signal, siginfo_t *info, void *context)
 	inside++;
 	uintptr_t address = (uintptr_t)info->si_addr;
 	bool ours = live_answer_tsc(info, context);
-	if (!ours && live_mine && info->si_code == SEGV_ACCERR && is_guarded(address)) {
-		looked(address, context);
+	if (!ours && info->si_code == SEGV_ACCERR && is_guarded(address)) {
+		if (live_mine)
+			looked(address, context);
+		else
+			open_up(); /* a thread that has left, or was never known: it waits for nobody */
 		ours = true;
 	}
 	inside--;

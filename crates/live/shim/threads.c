@@ -50,10 +50,8 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static void end_thread(void *unused)
 {
 	(void)unused;
-	if (!live_mine)
-		return;
-	LIVE_ASK(OP_EXIT_THREAD);
-	live_mine = NULL;
+	if (live_mine)
+		live_leave();
 }
 static void make_key(void) { pthread_key_create(&ending, end_thread); }
 

@@ -6,11 +6,12 @@ use fabriscope_verbs::Lid;
 use fabriscope_wire::Mtu;
 
 use crate::address;
-use crate::management::CAPABILITIES;
 
 const PKEYS: usize = 16;
 /// A release of firmware, which programs print. Basis: assumed.
 const FIRMWARE: &str = "28.39.1002";
+/// What a port says that it can, extended speeds included: `ports/1/cap_mask` of a host, and its agent on the fabric.
+pub(crate) const CAPABILITIES: u32 = 0x2259_e848;
 
 /// An adapter with one port.
 #[derive(Debug, Clone)]

@@ -14,6 +14,7 @@ use fabriscope_units::{Span, Time};
 use fabriscope_verbs::Lid;
 
 use crate::address;
+use crate::device::CAPABILITIES;
 use crate::question::{Answer, Op, Outcome, Question};
 use crate::thread::Thread;
 use crate::world::{Descriptor, Doing, Host, Key, World};
@@ -42,8 +43,6 @@ const RESPONSE_BIT: u8 = 0x80;
 /// Status of an answer: on its way back; an attribute or a method that is not there.
 const BACK: u16 = 0x8000;
 const UNSUPPORTED: u16 = 0x000c;
-/// What a port says that it can, extended speeds included; `ports/1/cap_mask` of a host says the same.
-pub(crate) const CAPABILITIES: u32 = 0x2259_e848;
 
 /// The agents of a fabric, and who waits for their answers.
 #[derive(Debug)]

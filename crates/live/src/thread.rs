@@ -147,8 +147,8 @@ impl Thread {
             }
             Op::ExitThread => {
                 self.process.catch_up().await;
+                // Without an answer: the thread has left its slot, which is another's from here on.
                 self.end_task();
-                self.answer(&Answer::number(0));
                 return Ok(Fate::Ended);
             }
             op if (op as u32) < Op::Look as u32 => self.task(op, &question).await?,

@@ -10,7 +10,7 @@ use fabriscope_verbs::{
 
 use crate::arena::words;
 use crate::memory::HostMemory;
-use crate::question::{Answer, Op, Question};
+use crate::question::{Answer, Op, Question, mask};
 use crate::thread::{Parked, Thread};
 use crate::world::{Channel, Descriptor, Doing, Key, Notice, Owned, Program, Watched};
 
@@ -18,29 +18,6 @@ use crate::world::{Channel, Descriptor, Doing, Key, Notice, Owned, Program, Watc
 const NONE: u64 = 0xffff_ffff;
 /// An interrupt, and waking whoever sleeps on it. Basis: assumed, as for sockets of the kernel.
 const WAKE_UP: Span = Span::from_ns(3_000);
-
-/// What `modify_qp` takes, by the bits of `enum ibv_qp_attr_mask`.
-pub(crate) mod mask {
-    pub const STATE: u32 = 1;
-    pub const ACCESS: u32 = 1 << 3;
-    pub const PKEY: u32 = 1 << 4;
-    pub const PORT: u32 = 1 << 5;
-    pub const QKEY: u32 = 1 << 6;
-    pub const AV: u32 = 1 << 7;
-    pub const MTU: u32 = 1 << 8;
-    pub const TIMEOUT: u32 = 1 << 9;
-    pub const RETRY: u32 = 1 << 10;
-    pub const RNR_RETRY: u32 = 1 << 11;
-    pub const RQ_PSN: u32 = 1 << 12;
-    pub const READS: u32 = 1 << 13;
-    pub const ALT_PATH: u32 = 1 << 14;
-    pub const RNR_TIMER: u32 = 1 << 15;
-    pub const SQ_PSN: u32 = 1 << 16;
-    pub const DEST_READS: u32 = 1 << 17;
-    pub const MIGRATION: u32 = 1 << 18;
-    pub const DEST_QPN: u32 = 1 << 20;
-    pub const RATE: u32 = 1 << 25;
-}
 
 /// The error number of a control verb that was refused.
 fn errno(error: &VerbsError) -> i32 {

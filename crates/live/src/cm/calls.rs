@@ -8,10 +8,9 @@ use super::abi::{AddressVector, Call, Command, Param, Path, QpAttributes, Terms,
 use super::{ChannelId, DATAGRAM_QKEY, Identifier, State, kind};
 use crate::address;
 use crate::device::Device;
-use crate::question::{Answer, Op, Outcome, Question};
+use crate::question::{Answer, Op, Outcome, Question, mask};
 use crate::sockets::LOOPBACK_NET;
 use crate::thread::Thread;
-use crate::verbs::mask;
 use crate::world::{Descriptor, Doing, Key, World};
 
 /// A command of the kernel. Basis: assumed, as for its sockets.
