@@ -95,6 +95,7 @@ fn watched(options: &RunOptions) -> Result<(), Unsupported> {
         counting,
         series,
         timeline,
+        control,
         link_loads: _,
         op_times: _,
         faults,
@@ -130,6 +131,9 @@ fn watched(options: &RunOptions) -> Result<(), Unsupported> {
             "stages of messages, so there is nothing to draw",
             "use the packet engine (engine = \"packet\"), or leave --trace out",
         ));
+    }
+    if control.is_some() {
+        return Err(refusal(Feature::Control, "a manager that acts while the run goes", "use the packet engine (engine = \"packet\")"));
     }
     if *counting != Counting::Off || series.is_some() {
         return Err(refusal(

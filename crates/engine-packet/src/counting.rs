@@ -4,7 +4,8 @@
 //! Modelled: see [`Counter`]. Bytes are those between the delimiters, without VCRC, FCS, preamble and gap.
 //! Not modelled: the width of the registers.
 
-use fabriscope_engine::{Counter, CounterPlace, Counters};
+use fabriscope_engine::{Counter, CounterPlace, Counters, PortCounts};
+use fabriscope_fabric::LinkId;
 use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::{NicCounts, Packet, PacketFlags, Transmit};
 use fabriscope_wire::{LinkLayer, NakCode, Opcode, Psn, Syndrome, Transport};
@@ -72,6 +73,24 @@ impl CounterBank {
             note_arrived(&mut self.counters, place / levels, self.levels[place % levels], meter);
         }
         self.counters
+    }
+
+    /// What the port that `link` leaves has counted by now.
+    pub fn port(&self, link: u32) -> PortCounts {
+        let mut now = Counters::new(None);
+        let levels = self.levels.len();
+        let own = |all: &[Meter], link: u32| all.get(link as usize * levels..).into_iter().flatten().take(levels).copied().collect();
+        let sent: Vec<Meter> = own(&self.sent, link);
+        let arrived: Vec<Meter> = own(&self.arrived, LinkId(link).reverse().0);
+        for (priority, (sent, arrived)) in self.levels.iter().zip(sent.iter().zip(&arrived)) {
+            note_sent(&mut now, link as usize, *priority, sent);
+            note_arrived(&mut now, LinkId(link).reverse().index(), *priority, arrived);
+        }
+        let place = CounterPlace::Port(link);
+        let both = now.at(place).chain(self.counters.at(place));
+        let mut counts = PortCounts::new();
+        both.for_each(|(counter, amount)| *counts.entry(counter).or_default() += amount);
+        counts
     }
 
     /// Counts `amount` at `time`.

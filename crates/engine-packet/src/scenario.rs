@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use fabriscope_collectives::schedule;
 use fabriscope_engine::{
-    Cluster, Connections, Counting, DeadlockPolicy, EngineError, FastForward, FaultPlan, Job, Library, Loss, PacketOrder, Peers, Placement,
-    Prepared, ProgramsWork, RankRounds, Recovery, Run, RunOptions, Service, Spraying, Tap, Timeline, Watch, Work,
+    Cluster, Connections, Control, Counting, DeadlockPolicy, EngineError, FastForward, FaultPlan, Job, Library, Loss, PacketOrder, Peers,
+    Placement, Prepared, ProgramsWork, RankRounds, Recovery, Run, RunOptions, Service, Spraying, Tap, Timeline, Watch, Work,
 };
 use fabriscope_node::Ties;
 use fabriscope_schedule::Schedule;
@@ -29,6 +29,7 @@ pub(crate) struct Scenario {
     pub counting: Counting,
     pub series: Option<Span>,
     pub timeline: Option<Timeline>,
+    pub control: Option<Control>,
     pub times: bool,
     pub transfers: Transfers,
     pub levels: Vec<((u32, u32), u8)>,
@@ -75,8 +76,21 @@ impl Scenario {
             Placement::PerAdapter(count) => *count,
             Placement::PerNode(_) | Placement::Nodes(_) => 1,
         };
-        let RunOptions { threads, taps, counting, series, timeline, link_loads, op_times, faults, loss, peers, deadlock, fast_forward } =
-            options.clone();
+        let RunOptions {
+            threads,
+            taps,
+            counting,
+            series,
+            timeline,
+            control,
+            link_loads,
+            op_times,
+            faults,
+            loss,
+            peers,
+            deadlock,
+            fast_forward,
+        } = options.clone();
         let (any_order, spray) = (order == PacketOrder::Any, spraying == Spraying::PerPacket);
         Scenario {
             loss,
@@ -87,6 +101,7 @@ impl Scenario {
             counting,
             series,
             timeline,
+            control,
             times: op_times == Watch::On,
             transfers: Transfers { service, any_order, spray, level, recovery, pkey, rate, per_host, library },
             levels,
@@ -149,7 +164,7 @@ impl Scenario {
         seed: u64,
     ) -> Result<Started<'a>, EngineError> {
         let mut worlds = match work.ties {
-            Ties::Fences if self.timeline.is_none() => setup::worlds_of_programs(self, cluster, &homes, seed)?,
+            Ties::Fences if self.timeline.is_none() && self.control.is_none() => setup::worlds_of_programs(self, cluster, &homes, seed)?,
             Ties::Fences | Ties::Any => vec![setup::world(self, cluster, seed)?],
         };
         if worlds.len() == 1 {

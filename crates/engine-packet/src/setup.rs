@@ -270,6 +270,7 @@ impl<'e, 'a> Blueprint<'e, 'a> {
             }
             let mut watch = Watch::new(self.arrivals(), self.engine.timeline.clone());
             watch.observer = observer(self.engine, self.cluster.parts.link_layer.wire(), own, graph.link_count(), &self.qos.numbers());
+            watch.control = self.engine.control.clone();
             let ext_headers = ExtHeaders::of_part(links.part, layout.parts());
             let mut world = World {
                 streams: self.streams,

@@ -1,6 +1,6 @@
 //! What looks at a run, and what disturbs it.
 
-use fabriscope_engine::{Stats, Timeline};
+use fabriscope_engine::{Control, Stats, Timeline};
 
 use crate::faults::Faults;
 use crate::observe::Observer;
@@ -15,6 +15,8 @@ pub(crate) struct Watch {
     /// What breaks, where anything does.
     pub faults: Option<Box<Faults>>,
     pub arrivals: Arrivals,
+    /// Who manages the fabric, where a program does.
+    pub control: Option<Control>,
 }
 
 /// Whether arrivals are looked at.
@@ -29,7 +31,7 @@ pub(crate) enum Arrivals {
 impl Watch {
     /// Nothing is watched yet.
     pub fn new(arrivals: Arrivals, timeline: Option<Timeline>) -> Watch {
-        Watch { stats: Stats::default(), trace: Tracer::new(timeline), observer: None, faults: None, arrivals }
+        Watch { stats: Stats::default(), trace: Tracer::new(timeline), observer: None, faults: None, arrivals, control: None }
     }
 
     /// Whether arrivals are looked at.

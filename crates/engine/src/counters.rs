@@ -165,6 +165,11 @@ impl Counters {
     pub fn total(&self, place: CounterPlace, counter: Counter) -> u64 {
         self.amounts.get(&(place, counter)).map_or(0, |bins| bins.values().sum())
     }
+    /// Everything that was counted at a place.
+    pub fn at(&self, place: CounterPlace) -> impl Iterator<Item = (Counter, u64)> {
+        let all = self.amounts.range((place, Counter::XmitBytes)..).take_while(move |((other, _), _)| *other == place);
+        all.map(|((_, counter), bins)| (*counter, bins.values().sum()))
+    }
     /// The amount of all places together.
     #[must_use]
     pub fn sum(&self, counter: Counter) -> u64 {

@@ -2,11 +2,12 @@
 
 use fabriscope_units::Span;
 
+use crate::control::Control;
 use crate::fault_plan::FaultPlan;
 use crate::sighting::Tap;
 use crate::timeline::Timeline;
 
-/// Options of a run. Results depend on none of them but `faults`, `loss`, `peers`, `deadlock` and `fast_forward`.
+/// Options of a run. Results depend on none of them but `control`, `faults`, `loss`, `peers`, `deadlock` and `fast_forward`.
 #[derive(Debug, Clone, Default)]
 pub struct RunOptions {
     /// Cores to use for one run; 0 and 1 both mean one.
@@ -19,6 +20,8 @@ pub struct RunOptions {
     pub series: Option<Span>,
     /// Where the run tells what happens, while it goes.
     pub timeline: Option<Timeline>,
+    /// Who manages the fabric while the run goes.
+    pub control: Option<Control>,
     /// Whether the load of each link is noted: [`Run::links`](crate::Run::links).
     pub link_loads: Watch,
     /// Whether start and end of each operation of a schedule are noted: [`Run::ops`](crate::Run::ops).

@@ -54,6 +54,8 @@ pub enum Feature {
     Counters,
     /// Timelines: there are no stages of messages to draw.
     Timelines,
+    /// Managers of the fabric that act while the run goes.
+    Control,
     /// Receivers that take packets in any order.
     PacketOrder,
     /// Routing that can deadlock: there are no buffers that fill.
@@ -84,6 +86,7 @@ impl fmt::Display for Feature {
             Feature::Taps => "taps",
             Feature::Counters => "counters",
             Feature::Timelines => "timelines",
+            Feature::Control => "control of the fabric",
             Feature::PacketOrder => "order of packets",
             Feature::Deadlock => "deadlock",
             Feature::NodeGroups => "node groups",

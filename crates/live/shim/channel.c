@@ -121,6 +121,9 @@ int64_t live_ask(enum live_op op, size_t length)
 	int64_t result = slot->result;
 	live_after_answer();
 	live_raise_alarm();
+	/* What can be interrupted is where threads are cancelled; a wait for a word may have a lock to take first. */
+	if (result == -EINTR && op != OP_WAIT_WORD && op != OP_WAIT_TASK)
+		pthread_testcancel();
 	errno = error;
 	return result;
 }

@@ -34,6 +34,8 @@ enum live_op {
 	OP_REAL_PID,
 	OP_NOT_BEGUN,
 	OP_LOOK,
+	OP_INTERRUPT,
+	OP_KILL,
 	OP_SOCKET = 32,
 	OP_BIND,
 	OP_LISTEN,
@@ -82,6 +84,8 @@ enum live_op {
 	OP_MAD_OPEN,
 	OP_MAD_SEND,
 	OP_MAD_RECEIVE,
+	OP_MAD_REGISTER,
+	OP_MAD_UNREGISTER,
 };
 
 /* A post among those in front of a question. */

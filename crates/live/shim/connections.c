@@ -17,7 +17,7 @@ struct head {
 bool live_is_connection_manager(const char *path) { return live_mine && !strcmp(path, "/dev/infiniband/rdma_cm"); }
 
 /* The descriptor `fd` was opened on the device. */
-int live_open_connections(int fd) { return live_serve(fd, OP_CM_OPEN, FD_CONNECTIONS); }
+int live_open_connections(int fd) { return live_serve(fd, FD_CONNECTIONS, OP_CM_OPEN, 0, 0); }
 
 ssize_t live_command(int fd, const void *bytes, size_t size)
 {

@@ -6,8 +6,10 @@
 #define _GNU_SOURCE
 #include "channel.h"
 #include "parts.h"
+#include "sockets.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -258,10 +260,57 @@ static void on_step(int signal, siginfo_t *info, void *context)
 	inside--;
 }
 
+/* The system call that a signal came in the middle of, and that begins again after it; -1 if there is none. `arguments` get the first three. */
+static long interrupted_call(void *context, uintptr_t arguments[3])
+{
+	mcontext_t *at = &((ucontext_t *)context)->uc_mcontext;
+#if defined(__x86_64__)
+	const uint8_t *code = (const uint8_t *)at->gregs[REG_RIP];
+	if (code[0] != 0x0f || code[1] != 0x05)
+		return -1;
+	arguments[0] = (uintptr_t)at->gregs[REG_RDI];
+	arguments[1] = (uintptr_t)at->gregs[REG_RSI];
+	arguments[2] = (uintptr_t)at->gregs[REG_RDX];
+	return (long)at->gregs[REG_RAX];
+#else
+	uint32_t code;
+	memcpy(&code, (const void *)at->pc, sizeof code);
+	if (code != 0xd4000001) /* svc 0 */
+		return -1;
+	memcpy(arguments, at->regs, 3 * sizeof *arguments);
+	return (long)at->regs[8];
+#endif
+}
+
+/* libc reads and writes its streams past the calls that this library sees. Where the other end of a pipe is a process of the run, that one has to
+ * get its turn: what is waited for is waited for in virtual time, and then the call goes on by itself. */
+static void wait_instead(void *context)
+{
+	uintptr_t arguments[3];
+	int error = errno;
+	switch (interrupted_call(context, arguments)) {
+	case SYS_read:
+	case SYS_readv:
+		live_await_kernel((int)arguments[0], POLLIN);
+		break;
+	case SYS_write:
+	case SYS_writev:
+		live_await_kernel((int)arguments[0], POLLOUT);
+		break;
+	case SYS_wait4:
+		live_await_child((int)arguments[0], (int)arguments[2]);
+		break;
+	}
+	errno = error;
+}
+
 static void on_watch(int signal, siginfo_t *info, void *context)
 {
-	(void)signal, (void)info, (void)context;
-	if (live_mine && !inside && region_count)
+	(void)signal, (void)info;
+	if (!live_mine || inside)
+		return;
+	wait_instead(context);
+	if (region_count)
 		set_all(PROT_NONE);
 }
 

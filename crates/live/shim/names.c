@@ -91,7 +91,9 @@ struct hostent *gethostbyname(const char *name)
 static const char *redirected(const char *path, char *room, size_t size)
 {
 	static const char *const of_host[] = { "/proc/cpuinfo", "/etc/hosts", "/etc/hostname", "/sys/class/infiniband", "/dev/infiniband",
-					  "/sys/class/misc/rdma_cm", "/sys/class/infiniband_mad" };
+					  "/sys/class/misc/rdma_cm", "/sys/class/infiniband_mad",
+					  /* what OpenSM remembers of fabrics */
+					  "/var/cache/opensm" };
 	const char *folder = live_mine ? getenv("FABRISCOPE_LIVE_HOST") : NULL;
 	for (size_t i = 0; folder && path && i < sizeof of_host / sizeof *of_host; i++)
 		if (!strncmp(path, of_host[i], strlen(of_host[i]))) {
@@ -157,6 +159,12 @@ int stat(const char *restrict path, struct stat *restrict of) { return fstatat(A
 int stat64(const char *restrict path, struct stat64 *restrict of) __attribute__((alias("stat")));
 int lstat(const char *restrict path, struct stat *restrict of) { return fstatat(AT_FDCWD, path, of, AT_SYMLINK_NOFOLLOW); }
 int lstat64(const char *restrict path, struct stat64 *restrict of) __attribute__((alias("lstat")));
+
+int rename(const char *from, const char *to)
+{
+	char here[4096], there[4096];
+	return (int)live_syscall(SYS_renameat2, AT_FDCWD, redirected(from, here, sizeof here), AT_FDCWD, redirected(to, there, sizeof there), 0, 0);
+}
 
 ssize_t readlink(const char *restrict path, char *restrict text, size_t size)
 {

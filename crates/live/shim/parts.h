@@ -33,7 +33,7 @@ ssize_t live_command(int fd, const void *bytes, size_t size);
 /* management.c */
 bool live_is_management(const char *path);
 int live_open_management(int fd, const char *path);
-int live_control_management(unsigned long request, void *argument);
+int live_control_management(int fd, unsigned long request, void *argument);
 ssize_t live_send_management(int fd, const void *bytes, size_t size);
 ssize_t live_receive_management(int fd, void *bytes, size_t size);
 

@@ -11,6 +11,7 @@
 #include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -59,6 +60,22 @@ void live_await_kernel(int fd, short events)
 	for (;;) {
 		struct pollfd one = { fd, events, 0 };
 		if (real_poll(&one, 1, 0) != 0)
+			return;
+		LIVE_ASK(OP_SLEEP, ns);
+		if (ns < BETWEEN_LOOKS_NS)
+			ns *= 2;
+	}
+}
+
+void live_await_child(int which, int options)
+{
+	idtype_t kind = which > 0 ? P_PID : which < -1 ? P_PGID : P_ALL;
+	id_t whose = (id_t)(which < -1 ? -which : which > 0 ? which : 0);
+	int64_t ns = FIRST_LOOK_NS;
+	for (;;) {
+		siginfo_t found = { .si_pid = 0 };
+		long result = live_syscall(SYS_waitid, kind, whose, &found, WNOHANG | WNOWAIT | WEXITED | (options & (WUNTRACED | WCONTINUED)), NULL, 0);
+		if (options & WNOHANG || result < 0 || found.si_pid)
 			return;
 		LIVE_ASK(OP_SLEEP, ns);
 		if (ns < BETWEEN_LOOKS_NS)

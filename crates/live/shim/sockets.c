@@ -300,11 +300,11 @@ int close(int fd)
 	return (int)live_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
 }
 
-int live_serve(int fd, int op, enum live_kind kind)
+int live_serve(int fd, enum live_kind kind, int op, int64_t first, int64_t second)
 {
 	if (fd < 0)
 		return fd;
-	int64_t error = fd < MOST_FDS ? LIVE_ASK((enum live_op)op, fd) : -EMFILE;
+	int64_t error = fd < MOST_FDS ? LIVE_ASK((enum live_op)op, fd, first, second) : -EMFILE;
 	if (error < 0) {
 		live_syscall(SYS_close, fd);
 		return (int)live_result(error);
@@ -390,6 +390,6 @@ int ioctl(int fd, unsigned long request, ...)
 		return 0;
 	}
 	if (live_mine && live_kind_of(fd) == FD_MANAGEMENT)
-		return live_control_management(request, argument);
+		return live_control_management(fd, request, argument);
 	return (int)live_syscall(SYS_ioctl, fd, request, argument, 0, 0, 0);
 }

@@ -35,9 +35,11 @@ static inline bool live_is_served(int fd)
 /* Whether calls on a descriptor wait. */
 bool live_blocks(int fd);
 /* The fabric serves a descriptor from here on, if there is one: it is told by `op`. Gives it, or -1. */
-int live_serve(int fd, int op, enum live_kind kind);
+int live_serve(int fd, enum live_kind kind, int op, int64_t first, int64_t second);
 /* Waits in virtual time until a descriptor of the kernel is ready, so that the call after it does not block; nothing where it does not block. */
 void live_await_kernel(int fd, short events);
+/* A child that the kernel knows has something to say, or time passes until it has. */
+void live_await_child(int which, int options);
 /* `poll` over descriptors of both kinds; `ns` < 0 waits for ever. */
 int live_poll(struct pollfd *fds, nfds_t count, int64_t ns);
 void live_forget_poll_set(int fd);

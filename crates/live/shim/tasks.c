@@ -106,6 +106,11 @@ static pid_t real_pid(pid_t number)
 
 int kill(pid_t number, int signal)
 {
+	if (live_mine && number > 0 && number != getpid()) {
+		int64_t result = LIVE_ASK(OP_KILL, number, signal);
+		if (result != -ESRCH)
+			return (int)live_result(result);
+	}
 	pid_t pid = number < -1 ? -real_pid(-number) : real_pid(number);
 	return (int)live_syscall(SYS_kill, pid, signal, 0, 0, 0, 0);
 }

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <stdarg.h>
@@ -101,11 +102,38 @@ int pthread_join(pthread_t thread, void **result)
 	REAL(pthread_join);
 	for (size_t i = 0; live_mine && i < MOST_THREADS; i++)
 		if (threads[i].known && pthread_equal(threads[i].thread, thread)) {
+			while (LIVE_ASK(OP_WAIT_TASK, threads[i].slot, threads[i].serial) == -EINTR)
+				pthread_testcancel();
 			threads[i].known = false;
-			LIVE_ASK(OP_WAIT_TASK, threads[i].slot, threads[i].serial);
 			break;
 		}
 	return real(thread, result);
+}
+
+/* The wait of another thread ends with EINTR, if it is one that signals end. */
+static void interrupt(pthread_t thread)
+{
+	for (size_t i = 0; live_mine && i < MOST_THREADS; i++)
+		if (threads[i].known && pthread_equal(threads[i].thread, thread)) {
+			LIVE_ASK(OP_INTERRUPT, threads[i].slot, threads[i].serial);
+			break;
+		}
+}
+int pthread_cancel(pthread_t thread)
+{
+	REAL(pthread_cancel);
+	int error = real(thread);
+	if (!error)
+		interrupt(thread);
+	return error;
+}
+int pthread_kill(pthread_t thread, int signal)
+{
+	REAL(pthread_kill);
+	int error = real(thread, signal);
+	if (!error && signal)
+		interrupt(thread);
+	return error;
 }
 
 /* ---- words that threads wait for ---- */
@@ -115,14 +143,17 @@ static uint16_t waiting[1024];
 
 static uint16_t *waiters(const volatile void *word) { return &waiting[((uintptr_t)word >> 3) % 1024]; }
 
-/* Waits for `word`; false when the time is over. */
-static bool wait_word(const volatile void *word, int64_t ns)
+static bool waited(const volatile void *word, int64_t ns, bool interruptible)
 {
 	++*waiters(word);
-	int64_t result = LIVE_ASK(OP_WAIT_WORD, (int64_t)(uintptr_t)word, ns);
+	int64_t result = LIVE_ASK(OP_WAIT_WORD, (int64_t)(uintptr_t)word, ns, interruptible);
 	--*waiters(word);
 	return result != -ETIMEDOUT;
 }
+/* Waits for `word`; false when the time is over. */
+static bool wait_word(const volatile void *word, int64_t ns) { return waited(word, ns, false); }
+/* The same where a thread can be cancelled. */
+static bool await_word(const volatile void *word, int64_t ns) { return waited(word, ns, true); }
 static void wake_word(const volatile void *word, int count)
 {
 	if (live_mine && *waiters(word))
@@ -170,8 +201,10 @@ int pthread_mutex_unlock(pthread_mutex_t *mutex)
 static int wait_condition(pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t ns)
 {
 	pthread_mutex_unlock(mutex);
-	bool in_time = wait_word(condition, ns);
+	bool in_time = await_word(condition, ns);
 	pthread_mutex_lock(mutex);
+	/* Whoever cleans up has the mutex. */
+	pthread_testcancel();
 	return in_time ? 0 : ETIMEDOUT;
 }
 int pthread_cond_wait(pthread_cond_t *restrict condition, pthread_mutex_t *restrict mutex)
@@ -213,7 +246,8 @@ int sem_wait(sem_t *semaphore)
 	while (sem_trywait(semaphore)) {
 		if (errno != EAGAIN)
 			return -1;
-		wait_word(semaphore, LOOK_AGAIN_NS);
+		await_word(semaphore, LOOK_AGAIN_NS);
+		pthread_testcancel();
 	}
 	return 0;
 }
@@ -228,7 +262,8 @@ int sem_timedwait(sem_t *restrict semaphore, const struct timespec *restrict at)
 			return -1;
 		if (left <= 0)
 			return errno = ETIMEDOUT, -1;
-		wait_word(semaphore, left < LOOK_AGAIN_NS ? left : LOOK_AGAIN_NS);
+		await_word(semaphore, left < LOOK_AGAIN_NS ? left : LOOK_AGAIN_NS);
+		pthread_testcancel();
 	}
 	return 0;
 }

@@ -81,6 +81,11 @@ impl Device {
         self.mtu as u32
     }
 
+    /// The file below the folder of the host that says where the subnet manager is.
+    pub fn manager_file(&self) -> String {
+        format!("sys/class/infiniband/{}/ports/1/sm_lid", self.name)
+    }
+
     /// Files below the folder of the host that tell of the adapter, with what is in them.
     pub fn files(&self) -> Vec<(String, String)> {
         let class = format!("sys/class/infiniband/{}", self.name);

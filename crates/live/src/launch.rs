@@ -9,7 +9,7 @@ use std::process::{Child, Command};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fabriscope_catalog::{Layer, ResolvedCluster};
-use fabriscope_engine::{Cluster, Engine, Job, Peers, Run, RunOptions, timing};
+use fabriscope_engine::{Cluster, Control, Counting, Engine, Job, Peers, Run, RunOptions, timing};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_node::{Main, Process, ProgramError, Ties};
 use fabriscope_platform::{Binding, Layout, Target};
@@ -109,7 +109,9 @@ pub fn run(
     let arena_of_run = Arena::create(&arena, header).map_err(|error| LiveError::Folder { path: arena.clone(), error })?;
     let target = Target::of(&cluster.parts, Layout { nodes: 2, per_node: 1 }, Binding::new(Vec::new()));
     let hosts = hosts((cluster, &target), (names, &seats), folder.path(), header.tsc)?;
-    let management = (cluster.parts.link_layer.layer() == Layer::InfiniBand).then(|| Management::new(cluster, &hosts, &seats));
+    let control = Control::default();
+    let management =
+        (cluster.parts.link_layer.layer() == Layer::InfiniBand).then(|| Management::new(cluster, &hosts, &seats, control.clone()));
     let shared = Shared::new(arena_of_run, world(target, hosts, settings));
     shared.world().management = management;
     let mut starts: Vec<Vec<(u32, Command)>> = names.iter().map(|_| Vec::new()).collect();
@@ -150,11 +152,13 @@ pub fn run(
     let mains: Vec<Main> = (0..gpus).map(of_gpu).chain((0..).zip(starts).map(&mut of_host)).collect();
     let nodes = seats.iter().flat_map(|seat| (0..per_node).map(|_| *seat)).chain(seats.iter().copied()).collect();
     *CURRENT.lock().unwrap_or_else(PoisonError::into_inner) = Some((folder.path().to_owned(), shared.clone()));
-    let options = RunOptions { peers: Peers::Passing, ..options.clone() };
+    let options = RunOptions { peers: Peers::Passing, counting: Counting::Sums, control: Some(control), ..options.clone() };
     let result = PacketEngine.run(cluster, Job::tied(nodes, mains, Ties::Any), &options, settings.seed);
     CURRENT.lock().unwrap_or_else(PoisonError::into_inner).take();
     shared.end_all();
-    let world = shared.world();
+    let mut world = shared.world();
+    let unused = world.management.as_mut().and_then(Management::complaint);
+    world.complaints.extend(unused);
     let run = result.map_err(|error| hanging(error, &world))?;
     let statuses = world.programs.iter().take(commands.len()).map(|program| shell_status(program.status.unwrap_or(0))).collect();
     Ok(Ended { statuses, end: run.end, run, complaints: world.complaints.clone(), refusals: world.refusals.clone() })
@@ -349,7 +353,9 @@ fn hosts(
         write("etc/hosts", &format!("127.0.0.1\tlocalhost\n{everybody}"))?;
         write("etc/hostname", &format!("{name}\n"))?;
         let nodes = folder.join("dev/infiniband");
-        fs::create_dir_all(&nodes).map_err(|error| LiveError::Folder { path: nodes.clone(), error })?;
+        for folder in [&nodes, &folder.join("var/cache/opensm")] {
+            fs::create_dir_all(folder).map_err(|error| LiveError::Folder { path: folder.clone(), error })?;
+        }
         write("sys/class/infiniband_mad/abi_version", "5\n")?;
         write("sys/class/misc/rdma_cm/abi_version", &format!("{}\n", cm::abi::VERSION))?;
         let link = |name: &str| {
@@ -362,10 +368,14 @@ fn hosts(
             device.files().iter().try_for_each(|(file, text)| write(file, text))?;
             link(&format!("uverbs{number}"))?;
             link(&format!("umad{number}"))?;
-            write(&format!("sys/class/infiniband_mad/umad{number}/ibdev"), &format!("{}\n", device.name()))?;
-            write(&format!("sys/class/infiniband_mad/umad{number}/port"), "1\n")?;
+            link(&format!("issm{number}"))?;
+            for file in ["umad", "issm"] {
+                let folder = format!("sys/class/infiniband_mad/{file}{number}");
+                write(&format!("{folder}/ibdev"), &format!("{}\n", device.name()))?;
+                write(&format!("{folder}/port"), "1\n")?;
+            }
         }
-        hosts.push(Host { name: name.clone(), devices, memories, agent: Vec::new() });
+        hosts.push(Host { name: name.clone(), folder, devices, memories, agent: Vec::new() });
     }
     Ok(hosts)
 }

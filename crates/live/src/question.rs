@@ -46,6 +46,8 @@ ops! {
     RealPid = 12,
     NotBegun = 13,
     Look = 14,
+    Interrupt = 15,
+    Kill = 16,
     Socket = 32,
     Bind = 33,
     Listen = 34,
@@ -94,6 +96,8 @@ ops! {
     MadOpen = 95,
     MadSend = 96,
     MadReceive = 97,
+    MadRegister = 98,
+    MadUnregister = 99,
 }
 
 /// An answer.

@@ -157,9 +157,7 @@ impl Thread {
                 return Ok(Answer { data, ..Answer::number(0) });
             }
             self.doing(Doing::WaitsForDescriptors(asked.len()));
-            if let Parked::Dead = self.park(&keys, &cqs, &[], next).await {
-                return Ok(Answer::error(libc::EINTR));
-            }
+            let Parked::Awake = self.wait_for(&keys, &cqs, next).await else { return Ok(Answer::error(libc::EINTR)) };
         }
     }
 

@@ -34,8 +34,10 @@ impl Thread {
                 let slot = usize::try_from(args[0]).unwrap_or(usize::MAX);
                 while self.shared.world().tasks.get(&slot).is_some_and(|task| task.serial == args[1] && !task.ended) {
                     self.doing(Doing::WaitsFor("another thread"));
-                    if let Parked::Dead = self.park(&[Key::Task(slot)], &[], &[], Time::MAX).await {
-                        break;
+                    match self.wait_for(&[Key::Task(slot)], &[], Time::MAX).await {
+                        Parked::Awake => {}
+                        Parked::Dead => break,
+                        Parked::Interrupted => return Ok(Answer::error(libc::EINTR)),
                     }
                 }
                 Answer::number(0)
@@ -45,7 +47,11 @@ impl Thread {
                 let until = if args[1] < 0 { Time::MAX } else { self.process.now().saturating_add(nanoseconds(args[1])) };
                 // From its question on, whoever wakes it wakes it: also while its core catches up.
                 self.doing(Doing::WaitsFor("a lock, a condition or a semaphore"));
-                self.park(&[key], &[], &[], until).await;
+                if args[2] == 0 {
+                    self.park(&[key], &[], &[], until).await;
+                } else if let Parked::Interrupted = self.wait_for(&[key], &[], until).await {
+                    return Ok(Answer::error(libc::EINTR));
+                }
                 self.process.compute(WAKE_UP);
                 if self.process.now() >= until { Answer::error(libc::ETIMEDOUT) } else { Answer::number(0) }
             }
@@ -67,6 +73,16 @@ impl Thread {
                 }
                 Answer::number(0)
             }
+            Op::Interrupt => {
+                let slot = usize::try_from(args[0]).unwrap_or(usize::MAX);
+                let mut world = self.shared.world();
+                if let Some(task) = world.tasks.get_mut(&slot).filter(|task| task.serial == args[1] && !task.ended) {
+                    task.interrupted = true;
+                    self.process.tell(task.rank, self.process.now());
+                }
+                Answer::number(0)
+            }
+            Op::Kill => self.kill(args[0], args[1] as i32).map(|()| 0).into(),
             Op::WaitChild => return self.wait_child(args[0], args[1]).await,
             Op::RealPid => {
                 let world = self.shared.world();
@@ -106,6 +122,24 @@ impl Thread {
         world.programs.push(program);
         drop(world);
         self.start(index)
+    }
+
+    /// Sends a signal to another process of the run. One that dies of it is seen to be dead from this moment on, wherever its threads wait.
+    fn kill(&self, number: i64, signal: i32) -> Result<(), i32> {
+        let found = {
+            let world = self.shared.world();
+            let is_meant = |program: &Program| i64::from(program.number) == number && program.pid != 0 && program.status.is_none();
+            (0..).zip(&world.programs).find(|(_, program)| is_meant(program)).map(|(index, program)| (index, program.pid))
+        };
+        let (index, pid) = found.ok_or(libc::ESRCH)?;
+        let dies = crate::process::dies_of(pid, signal);
+        crate::process::send_signal(pid, signal)?;
+        if dies {
+            crate::process::await_end(pid);
+            self.shared.deaths.note(pid, signal);
+            self.shared.world().wake_threads(&self.process, index);
+        }
+        Ok(())
     }
 
     /// Children that were killed said nothing: the operating system does.
@@ -150,9 +184,9 @@ impl Thread {
                 return Ok(Answer::number(0));
             }
             self.doing(Doing::WaitsFor("a child to end"));
-            if let Parked::Dead = self.park(&[Key::Children(self.program)], &[], &[], Time::MAX).await {
+            let Parked::Awake = self.wait_for(&[Key::Children(self.program)], &[], Time::MAX).await else {
                 return Ok(Answer::error(libc::EINTR));
-            }
+            };
         }
     }
 }

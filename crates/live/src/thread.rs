@@ -32,9 +32,6 @@ pub(crate) struct Thread {
     pub idle: u32,
 }
 
-/// How often, and how long each time, the end of a process that has said goodbye is waited for.
-const MOST_ENDING: u32 = 20_000;
-const ENDING: Duration = Duration::from_micros(100);
 /// How long a thread that yields is left alone. Basis: assumed, a switch to another thread and back.
 const YIELDS: Span = Span::from_ns(1_000);
 
@@ -74,6 +71,8 @@ pub(crate) enum Parked {
     Awake,
     /// Its process is dead.
     Dead,
+    /// Another thread ends its wait.
+    Interrupted,
 }
 
 impl Thread {
@@ -93,7 +92,8 @@ impl Thread {
                 self.shared.deaths.note(pid, libc::SIGKILL);
                 return None;
             }
-            if self.own_program(|program| !program.watched.is_empty()) {
+            // Its memory may be what it waits for, or a descriptor of the kernel, past the calls that are seen.
+            if self.own_program(|program| !program.watched.is_empty()) || self.shared.sleeps(self.slot) {
                 self.shared.look_at(self.slot);
             }
             patience = (patience * 2).min(LAST_LOOK);
@@ -130,13 +130,21 @@ impl Thread {
                 let interrupted = self.shared.arena.alarm(self.slot).map(Time::from_ps).filter(|alarm| *alarm < until);
                 let until = interrupted.unwrap_or(until);
                 self.doing(Doing::Sleeps(until));
+                let mut interrupted = interrupted.is_some();
                 while self.process.now() < until {
-                    if let Parked::Dead = self.park(&[], &[], &[], until).await {
-                        self.clear_up(None);
-                        return Ok(Fate::Ended);
+                    match self.wait_for(&[], &[], until).await {
+                        Parked::Awake => {}
+                        Parked::Dead => {
+                            self.clear_up(None);
+                            return Ok(Fate::Ended);
+                        }
+                        Parked::Interrupted => {
+                            interrupted = true;
+                            break;
+                        }
                     }
                 }
-                if interrupted.is_some() { Answer::error(libc::EINTR) } else { Answer::number(0) }
+                if interrupted { Answer::error(libc::EINTR) } else { Answer::number(0) }
             }
             Op::ExitProcess => {
                 self.process.catch_up().await;
@@ -151,7 +159,7 @@ impl Thread {
                 self.end_task();
                 return Ok(Fate::Ended);
             }
-            op if (op as u32) < Op::Look as u32 => self.task(op, &question).await?,
+            op if (op as u32) < Op::Look as u32 || matches!(op, Op::Interrupt | Op::Kill) => self.task(op, &question).await?,
             Op::Look => {
                 self.process.catch_up().await;
                 self.look(question.args[0] as u64, question.args[1] != 0).await?
@@ -159,12 +167,15 @@ impl Thread {
             op if (op as u32) < Op::Devices as u32 => self.stream(op, &question).await?,
             Op::CmOpen | Op::CmCall => self.connections(op, &question).await?,
             Op::Gpu => self.gpu(&question).await?,
-            Op::MadOpen | Op::MadSend | Op::MadReceive => self.management(op, &question).await,
+            Op::MadOpen | Op::MadSend | Op::MadReceive | Op::MadRegister | Op::MadUnregister => self.management(op, &question).await,
             op => self.verbs(op, &question).await?,
         };
         if self.shared.is_dead(self.program) {
             self.clear_up(None);
             return Ok(Fate::Ended);
+        }
+        if answer.result == -i64::from(libc::EINTR) {
+            self.own_task(|task| task.interrupted = false);
         }
         self.answer(&answer);
         Ok(Fate::Goes)
@@ -207,9 +218,10 @@ impl Thread {
     /// Notes what the thread does, for whoever asks who waits for whom.
     pub(crate) fn doing(&self, what: Doing) {
         let now = self.process.now();
-        if let Some(task) = self.shared.world().tasks.get_mut(&self.slot) {
-            (task.doing, task.since) = (what, now);
-        }
+        self.own_task(|task| (task.doing, task.since) = (what, now));
+    }
+    fn own_task<R>(&self, look: impl FnOnce(&mut Task) -> R) -> Option<R> {
+        self.shared.world().tasks.get_mut(&self.slot).map(look)
     }
 
     /// The program that the thread belongs to.
@@ -240,11 +252,21 @@ impl Thread {
                 Outcome::Wait(_) if !waits => return Err(libc::EAGAIN),
                 Outcome::Wait(until) => {
                     self.doing(doing);
-                    if let Parked::Dead = self.park(keys, &[], &[], until.unwrap_or(Time::MAX)).await {
-                        return Err(libc::EINTR);
-                    }
+                    let Parked::Awake = self.wait_for(keys, &[], until.unwrap_or(Time::MAX)).await else { return Err(libc::EINTR) };
                 }
             }
+        }
+    }
+
+    /// Waits for any of these in a call that others may end ([`Op::Interrupt`]).
+    pub(crate) async fn wait_for(&self, keys: &[Key], cqs: &[(usize, CqId)], until: Time) -> Parked {
+        let interrupted = || self.own_task(|task| task.interrupted).unwrap_or(false);
+        if interrupted() {
+            return Parked::Interrupted;
+        }
+        match self.park(keys, cqs, &[], until).await {
+            Parked::Awake if interrupted() => Parked::Interrupted,
+            parked => parked,
         }
     }
 
@@ -276,12 +298,7 @@ impl Thread {
     /// Lets the process end before anybody else goes on: its parent gets the signal then, and not some time later.
     fn await_end(&self) {
         let (pid, _) = self.shared.arena.owner(self.slot);
-        for _ in 0..MOST_ENDING {
-            if process::is_gone(pid) {
-                return;
-            }
-            self.shared.arena.wait(self.slot, ENDING);
-        }
+        process::await_end(pid);
     }
 
     /// Wakes the threads of processes that were killed, so that they clear up.
@@ -347,7 +364,8 @@ pub(crate) fn spawn(shared: &Shared, process: &Process, Arrival { slot, program,
         let mut world = shared.world();
         world.threads += 1;
         let serial = world.threads;
-        let task = Task { serial, process: program, rank: u32::MAX, doing: Doing::Works, since: process.now(), ended: false };
+        let task =
+            Task { serial, process: program, rank: u32::MAX, doing: Doing::Works, since: process.now(), ended: false, interrupted: false };
         world.tasks.insert(slot, task);
     }
     let shared = shared.clone();

@@ -556,9 +556,7 @@ impl Thread {
             }
             slept = true;
             self.doing(Doing::WaitsForEvents(queues.len()));
-            if let Parked::Dead = self.park(&[], &raised, &[], Time::MAX).await {
-                return Ok(Answer::error(libc::EINTR));
-            }
+            let Parked::Awake = self.wait_for(&[], &raised, Time::MAX).await else { return Ok(Answer::error(libc::EINTR)) };
         }
     }
 
@@ -582,9 +580,9 @@ impl Thread {
             }
             self.doing(Doing::WaitsFor("an event of an adapter"));
             let node = self.own_program(|program| program.node);
-            if let Parked::Dead = self.park(&[Key::Device { node, nic }], &[], &[], Time::MAX).await {
+            let Parked::Awake = self.wait_for(&[Key::Device { node, nic }], &[], Time::MAX).await else {
                 return Ok(Answer::error(libc::EINTR));
-            }
+            };
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -147,6 +148,8 @@ pub(crate) struct Owned {
 /// A host of the run.
 pub(crate) struct Host {
     pub name: String,
+    /// Of the files that programs there find instead of the machine's.
+    pub folder: PathBuf,
     pub devices: Vec<Device>,
     pub memories: Vec<HostMemory>,
     /// Of its connection manager, once that is there.
@@ -204,6 +207,8 @@ pub(crate) struct Task {
     pub doing: Doing,
     pub since: Time,
     pub ended: bool,
+    /// The call that it waits in, or the next one that could be, ends with EINTR.
+    pub interrupted: bool,
 }
 
 /// All of it.
@@ -314,6 +319,11 @@ impl Shared {
         let seen = self.deaths.seen.lock().unwrap_or_else(PoisonError::into_inner)[from..count].to_vec();
         let world = self.world();
         (0..).zip(&world.programs).filter(|(_, program)| seen.iter().any(|(pid, _)| *pid == program.pid)).map(|(index, _)| index).collect()
+    }
+    /// Whether a thread sleeps in the kernel.
+    pub fn sleeps(&self, slot: usize) -> bool {
+        let (pid, tid) = self.arena.owner(slot);
+        tid != 0 && process::sleeps(pid, tid)
     }
     /// Has a thread that does not ask look what it does.
     pub fn look_at(&self, slot: usize) {

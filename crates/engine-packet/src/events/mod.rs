@@ -3,6 +3,7 @@
 mod aggregation;
 mod arbitrated;
 mod boundary;
+mod control;
 mod enforcement;
 pub(crate) mod faults;
 mod host;

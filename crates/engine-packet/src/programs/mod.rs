@@ -268,6 +268,7 @@ impl Programs {
             }
             world.hosts.all[hosts].iter_mut().for_each(|host| host.pipeline.meet_copies());
         }
+        world.serve_control();
         self.send_doorbells(world, first, self.slots[index as usize].process.rank());
         self.pass_on(world, now, index);
         self.start_spawned(world, index)?;

@@ -193,6 +193,13 @@ macro_rules! each {
 }
 
 impl Router {
+    /// The routing that forwarding tables are, on any fabric with switches.
+    ///
+    /// # Errors
+    /// Tables that do not lead from every endpoint to every address.
+    pub fn by_tables(fabric: &Fabric, tables: Tables) -> Result<Router, RoutingError> {
+        graph::Router::forward(fabric, Routing::Table, tables, None).map(|router| Router(Kind::Graph(router)))
+    }
     /// The same with a choice from outside among its ways.
     #[must_use]
     pub fn chosen_by(self, prototype: RoutePrototype) -> Router {

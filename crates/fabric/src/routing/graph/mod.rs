@@ -88,7 +88,7 @@ impl Router {
         }
     }
     /// Tables that lead from every endpoint to every address.
-    fn forward(fabric: &Fabric, routing: Routing, tables: Tables, proof: Option<&'static str>) -> Result<Router, RoutingError> {
+    pub(super) fn forward(fabric: &Fabric, routing: Routing, tables: Tables, proof: Option<&'static str>) -> Result<Router, RoutingError> {
         Forward::new(fabric, routing, Arc::new(tables), proof).map(Router::Forward)
     }
     /// The same with service levels.
