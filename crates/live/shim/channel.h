@@ -86,6 +86,7 @@ enum live_op {
 	OP_MAD_RECEIVE,
 	OP_MAD_REGISTER,
 	OP_MAD_UNREGISTER,
+	OP_DATAGRAM_SOCKET,
 };
 
 /* A post among those in front of a question. */

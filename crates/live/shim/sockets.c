@@ -26,6 +26,9 @@
 uint8_t live_kinds[MOST_FDS];
 
 static bool is_stream(int fd) { return live_mine && live_kind_of(fd) == FD_STREAM; }
+static bool is_datagram(int fd) { return live_mine && live_kind_of(fd) == FD_DATAGRAMS; }
+/* Of either kind. */
+static bool is_socket(int fd) { return is_stream(fd) || is_datagram(fd); }
 
 /* Whether the kernel serves a call on a descriptor, which does not wait there any more. */
 static bool is_kernels(int fd, short events)
@@ -58,8 +61,7 @@ static int domain_of(int fd)
 	return domain;
 }
 
-/* Address and port in the byte order of the host; false for what is not of IP. */
-static bool take_apart(const struct sockaddr *address, socklen_t length, uint32_t *host, uint16_t *port)
+bool live_address_of(const struct sockaddr *address, socklen_t length, uint32_t *host, uint16_t *port)
 {
 	if (address->sa_family == AF_INET && length >= sizeof(struct sockaddr_in)) {
 		const struct sockaddr_in *in = (const void *)address;
@@ -83,8 +85,9 @@ static bool take_apart(const struct sockaddr *address, socklen_t length, uint32_
 	return false;
 }
 
-static void put_together(int family, uint32_t host, uint16_t port, struct sockaddr *address, socklen_t *length)
+void live_put_address(int fd, uint32_t host, uint16_t port, struct sockaddr *address, socklen_t *length)
 {
+	int family = domain_of(fd);
 	struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(host) };
 	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
 	if (host != ANY) {
@@ -102,7 +105,11 @@ static void put_together(int family, uint32_t host, uint16_t port, struct sockad
 int socket(int domain, int type, int protocol)
 {
 	int fd = (int)live_syscall(SYS_socket, domain, type, protocol, 0, 0, 0);
-	if (fd < 0 || !live_mine || (domain != AF_INET && domain != AF_INET6) || (type & 0xf) != SOCK_STREAM || fd >= MOST_FDS)
+	if (fd < 0 || !live_mine || (domain != AF_INET && domain != AF_INET6) || fd >= MOST_FDS)
+		return fd;
+	if ((type & 0xf) == SOCK_DGRAM)
+		return live_datagram_socket(fd, domain);
+	if ((type & 0xf) != SOCK_STREAM)
 		return fd;
 	int64_t error = LIVE_ASK(OP_SOCKET, fd, domain);
 	if (error < 0) {
@@ -117,9 +124,9 @@ int bind(int fd, const struct sockaddr *address, socklen_t length)
 {
 	uint32_t host;
 	uint16_t port;
-	if (!is_stream(fd))
+	if (!is_socket(fd))
 		return (int)live_syscall(SYS_bind, fd, address, length, 0, 0, 0);
-	if (!take_apart(address, length, &host, &port))
+	if (!live_address_of(address, length, &host, &port))
 		return errno = EADDRNOTAVAIL, -1;
 	return (int)live_result(LIVE_ASK(OP_BIND, fd, host, port));
 }
@@ -135,9 +142,11 @@ int connect(int fd, const struct sockaddr *address, socklen_t length)
 {
 	uint32_t host;
 	uint16_t port;
-	if (!is_stream(fd))
+	if (!is_socket(fd))
 		return (int)live_syscall(SYS_connect, fd, address, length, 0, 0, 0);
-	if (!take_apart(address, length, &host, &port))
+	if (is_datagram(fd) && address->sa_family == AF_UNSPEC)
+		return (int)live_result(LIVE_ASK(OP_CONNECT, fd));
+	if (!live_address_of(address, length, &host, &port))
 		return errno = ENETUNREACH, -1;
 	return (int)live_result(LIVE_ASK(OP_CONNECT, fd, host, port, blocks(fd, 0)));
 }
@@ -155,7 +164,7 @@ int accept4(int fd, struct sockaddr *address, socklen_t *length, int flags)
 		live_syscall(SYS_close, made);
 		return (int)live_result(error);
 	}
-	put_together(domain, (uint32_t)live_mine->args[0], (uint16_t)live_mine->args[1], address, length);
+	live_put_address(made, (uint32_t)live_mine->args[0], (uint16_t)live_mine->args[1], address, length);
 	live_set_kind(made, FD_STREAM);
 	return made;
 }
@@ -202,11 +211,23 @@ static ssize_t get(int fd, void *bytes, size_t size, int flags)
 
 ssize_t sendto(int fd, const void *bytes, size_t size, int flags, const struct sockaddr *to, socklen_t length)
 {
+	if (is_datagram(fd)) {
+		struct iovec piece = { (void *)bytes, size };
+		return live_send_datagram(fd, &(struct msghdr){ .msg_name = (void *)to, .msg_namelen = length, .msg_iov = &piece, .msg_iovlen = 1 });
+	}
 	return is_kernels(fd, POLLOUT) ? live_syscall(SYS_sendto, fd, bytes, size, flags, to, length) : put(fd, bytes, size, flags);
 }
 ssize_t send(int fd, const void *bytes, size_t size, int flags) { return sendto(fd, bytes, size, flags, NULL, 0); }
 ssize_t recvfrom(int fd, void *bytes, size_t size, int flags, struct sockaddr *from, socklen_t *length)
 {
+	if (is_datagram(fd)) {
+		struct iovec piece = { bytes, size };
+		struct msghdr message = { .msg_name = from, .msg_namelen = length ? *length : 0, .msg_iov = &piece, .msg_iovlen = 1 };
+		ssize_t came = live_receive_datagram(fd, &message, flags);
+		if (came >= 0 && from && length)
+			*length = message.msg_namelen;
+		return came;
+	}
 	return is_kernels(fd, POLLIN) ? tried(live_syscall(SYS_recvfrom, fd, bytes, size, flags, from, length)) : get(fd, bytes, size, flags);
 }
 ssize_t recv(int fd, void *bytes, size_t size, int flags) { return recvfrom(fd, bytes, size, flags, NULL, NULL); }
@@ -219,6 +240,8 @@ ssize_t read(int fd, void *bytes, size_t size)
 {
 	if (live_mine && live_kind_of(fd) == FD_MANAGEMENT)
 		return live_receive_management(fd, bytes, size);
+	if (is_datagram(fd))
+		return recv(fd, bytes, size, 0);
 	return is_kernels(fd, POLLIN) ? tried(live_syscall(SYS_read, fd, bytes, size, 0, 0, 0)) : get(fd, bytes, size, 0);
 }
 ssize_t __read_chk(int fd, void *bytes, size_t size, size_t room)
@@ -232,11 +255,15 @@ ssize_t write(int fd, const void *bytes, size_t size)
 		return live_command(fd, bytes, size);
 	if (live_mine && live_kind_of(fd) == FD_MANAGEMENT)
 		return live_send_management(fd, bytes, size);
+	if (is_datagram(fd))
+		return send(fd, bytes, size, 0);
 	return is_kernels(fd, POLLOUT) ? live_syscall(SYS_write, fd, bytes, size, 0, 0, 0) : put(fd, bytes, size, 0);
 }
 
 ssize_t writev(int fd, const struct iovec *list, int count)
 {
+	if (is_datagram(fd))
+		return live_send_datagram(fd, &(struct msghdr){ .msg_iov = (struct iovec *)list, .msg_iovlen = (size_t)count });
 	if (is_kernels(fd, POLLOUT))
 		return live_syscall(SYS_writev, fd, list, count, 0, 0, 0);
 	ssize_t done = 0;
@@ -253,6 +280,8 @@ ssize_t writev(int fd, const struct iovec *list, int count)
 
 ssize_t readv(int fd, const struct iovec *list, int count)
 {
+	if (is_datagram(fd))
+		return live_receive_datagram(fd, &(struct msghdr){ .msg_iov = (struct iovec *)list, .msg_iovlen = (size_t)count }, 0);
 	if (is_kernels(fd, POLLIN))
 		return tried(live_syscall(SYS_readv, fd, list, count, 0, 0, 0));
 	ssize_t done = 0;
@@ -271,10 +300,14 @@ ssize_t readv(int fd, const struct iovec *list, int count)
 
 ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
+	if (is_datagram(fd))
+		return live_send_datagram(fd, message);
 	return is_stream(fd) ? writev(fd, message->msg_iov, (int)message->msg_iovlen) : live_syscall(SYS_sendmsg, fd, message, flags, 0, 0, 0);
 }
 ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
+	if (is_datagram(fd))
+		return live_receive_datagram(fd, message, flags);
 	if (is_kernels(fd, POLLIN))
 		return tried(live_syscall(SYS_recvmsg, fd, message, flags, 0, 0, 0));
 	message->msg_controllen = 0;
@@ -284,7 +317,7 @@ ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 
 int shutdown(int fd, int how)
 {
-	if (!is_stream(fd))
+	if (!is_socket(fd))
 		return (int)live_syscall(SYS_shutdown, fd, how, 0, 0, 0, 0);
 	return (int)live_result(LIVE_ASK(OP_SHUTDOWN, fd, how));
 }
@@ -356,21 +389,21 @@ static int name(int fd, int which, struct sockaddr *address, socklen_t *length)
 	int64_t error = LIVE_ASK(OP_NAME, fd, which);
 	if (error < 0)
 		return (int)live_result(error);
-	put_together(domain_of(fd), (uint32_t)live_mine->args[0], (uint16_t)live_mine->args[1], address, length);
+	live_put_address(fd, (uint32_t)live_mine->args[0], (uint16_t)live_mine->args[1], address, length);
 	return 0;
 }
 int getsockname(int fd, struct sockaddr *address, socklen_t *length)
 {
-	return is_stream(fd) ? name(fd, 0, address, length) : (int)live_syscall(SYS_getsockname, fd, address, length, 0, 0, 0);
+	return is_socket(fd) ? name(fd, 0, address, length) : (int)live_syscall(SYS_getsockname, fd, address, length, 0, 0, 0);
 }
 int getpeername(int fd, struct sockaddr *address, socklen_t *length)
 {
-	return is_stream(fd) ? name(fd, 1, address, length) : (int)live_syscall(SYS_getpeername, fd, address, length, 0, 0, 0);
+	return is_socket(fd) ? name(fd, 1, address, length) : (int)live_syscall(SYS_getpeername, fd, address, length, 0, 0, 0);
 }
 
 int getsockopt(int fd, int level, int option, void *value, socklen_t *length)
 {
-	if (is_stream(fd) && level == SOL_SOCKET && option == SO_ERROR && *length >= sizeof(int)) {
+	if (is_socket(fd) && level == SOL_SOCKET && option == SO_ERROR && *length >= sizeof(int)) {
 		*(int *)value = (int)LIVE_ASK(OP_SOCKET_ERROR, fd);
 		*length = sizeof(int);
 		return 0;
@@ -384,7 +417,7 @@ int ioctl(int fd, unsigned long request, ...)
 	va_start(list, request);
 	void *argument = va_arg(list, void *);
 	va_end(list);
-	if (is_stream(fd) && request == FIONREAD) {
+	if (is_socket(fd) && request == FIONREAD) {
 		int64_t there = LIVE_ASK(OP_RECV, fd, CHUNK, 0, 1);
 		*(int *)argument = there < 0 ? 0 : (int)there;
 		return 0;

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 
 enum live_kind {
 	FD_KERNEL,   /* the kernel serves it */
@@ -14,6 +15,7 @@ enum live_kind {
 	FD_POLL_SET, /* an epoll descriptor */
 	FD_CONNECTIONS, /* the connection manager's events; takes commands */
 	FD_MANAGEMENT,  /* datagrams of subnet management */
+	FD_DATAGRAMS,   /* a socket of UDP */
 };
 
 #define MOST_FDS 65536
@@ -30,7 +32,7 @@ static inline void live_set_kind(int fd, enum live_kind kind)
 static inline bool live_is_served(int fd)
 {
 	enum live_kind kind = live_kind_of(fd);
-	return kind == FD_STREAM || kind == FD_EVENTS || kind == FD_CONNECTIONS || kind == FD_MANAGEMENT;
+	return kind == FD_STREAM || kind == FD_EVENTS || kind == FD_CONNECTIONS || kind == FD_MANAGEMENT || kind == FD_DATAGRAMS;
 }
 /* Whether calls on a descriptor wait. */
 bool live_blocks(int fd);
@@ -43,5 +45,15 @@ void live_await_child(int which, int options);
 /* `poll` over descriptors of both kinds; `ns` < 0 waits for ever. */
 int live_poll(struct pollfd *fds, nfds_t count, int64_t ns);
 void live_forget_poll_set(int fd);
+
+/* Address and port in the byte order of the host; false for what is not of IP. */
+bool live_address_of(const struct sockaddr *address, socklen_t length, uint32_t *host, uint16_t *port);
+/* The same back, as an address of the socket's family. */
+void live_put_address(int fd, uint32_t host, uint16_t port, struct sockaddr *address, socklen_t *length);
+
+/* datagrams.c: `fd` becomes a socket of UDP; gives it, or -1. */
+int live_datagram_socket(int fd, int domain);
+ssize_t live_send_datagram(int fd, const struct msghdr *message);
+ssize_t live_receive_datagram(int fd, struct msghdr *message, int flags);
 
 #endif

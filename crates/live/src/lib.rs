@@ -12,6 +12,7 @@
 mod address;
 mod arena;
 mod cm;
+mod datagrams;
 mod device;
 mod elf;
 mod error;

@@ -98,6 +98,7 @@ ops! {
     MadReceive = 97,
     MadRegister = 98,
     MadUnregister = 99,
+    DatagramSocket = 100,
 }
 
 /// An answer.

@@ -2,7 +2,7 @@
 //!
 //! Modelled: streams with a delay and a rate, in order, a window of what is not read, ends in both directions, listening with a backlog,
 //! a SYN to a port on which nobody listens, which is repeated for a second as behind a firewall that drops it.
-//! Not modelled: congestion of that network, segments, loss, datagrams.
+//! Not modelled: congestion of that network, segments, loss. Datagrams are in `datagrams`.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -33,8 +33,8 @@ const PATIENCE: Span = Span::from_us(1_000_000);
 /// Bytes on their way or not read, of one direction.
 const WINDOW: usize = 256 * 1024;
 /// Within a host. Basis: assumed.
-const LOOPBACK: Span = Span::from_us(5);
-const FIRST_EPHEMERAL: u16 = 32768;
+pub(crate) const LOOPBACK: Span = Span::from_us(5);
+pub(crate) const FIRST_EPHEMERAL: u16 = 32768;
 /// The first byte of addresses that never leave a host.
 pub(crate) const LOOPBACK_NET: u32 = 127;
 

@@ -6,6 +6,7 @@ use fabriscope_verbs::CqId;
 
 use crate::address;
 use crate::cm::agent::transmit;
+use crate::datagrams::{self, Datagram};
 use crate::question::{Answer, Op, Outcome, Question};
 use crate::sockets::{Id, LOOPBACK_NET};
 use crate::thread::{Parked, Thread, nanoseconds};
@@ -26,6 +27,11 @@ fn ready_at(now: Time, at: Option<Time>, next: &mut Time) -> i16 {
     }
 }
 
+/// The address that a host has for those at `address`.
+fn own_address(node: u32, address: u32) -> u32 {
+    if address >> 24 == LOOPBACK_NET || address == 0 { address } else { address::management(node) }
+}
+
 impl Thread {
     pub(crate) async fn stream(&mut self, op: Op, question: &Question) -> Result<Answer, ProgramError> {
         let args = question.args;
@@ -39,6 +45,12 @@ impl Thread {
                 let mut world = self.shared.world();
                 let id = world.sockets.open(node, args[1] as i32 == libc::AF_INET6);
                 world.programs[self.program as usize].descriptors.insert(fd, Descriptor::Stream(id));
+                return Ok(Answer::number(0));
+            }
+            Op::DatagramSocket => {
+                let mut world = self.shared.world();
+                let id = world.datagrams.open(node, args[1] as i32 == libc::AF_INET6);
+                world.programs[self.program as usize].descriptors.insert(fd, Descriptor::Datagrams(id));
                 return Ok(Answer::number(0));
             }
             Op::Resolve => return Ok(self.resolve(node, &question.data)),
@@ -60,7 +72,11 @@ impl Thread {
             }
             _ => {}
         }
-        let Some(Descriptor::Stream(id)) = self.descriptor(fd) else { return Ok(Answer::error(libc::EBADF)) };
+        let id = match self.descriptor(fd) {
+            Some(Descriptor::Stream(id)) => id,
+            Some(Descriptor::Datagrams(id)) => return Ok(self.datagram(op, (node, id), question).await.unwrap_or_else(Answer::error)),
+            _ => return Ok(Answer::error(libc::EBADF)),
+        };
         match op {
             Op::Bind => Ok(self.shared.world().sockets.bind(id, args[1] as u32, args[2] as u16).map(|()| 0).into()),
             Op::Listen => {
@@ -97,6 +113,48 @@ impl Thread {
         }
     }
 
+    /// What is asked of a socket of datagrams.
+    async fn datagram(&self, op: Op, (node, id): (u32, datagrams::Id), question: &Question) -> Result<Answer, i32> {
+        let args = question.args;
+        let now = self.process.now();
+        match op {
+            Op::Bind => self.shared.world().datagrams.bind(id, args[1] as u32, args[2] as u16).map(|()| Answer::number(0)),
+            Op::Connect => {
+                let to = (args[1] as u32, args[2] as u16);
+                // Port 0 ends the association.
+                let to = Some(to).filter(|(_, port)| *port != 0);
+                let own = to.map_or(0, |(address, _)| own_address(node, address));
+                self.shared.world().datagrams.connect(id, to, own).map(|()| Answer::number(0))
+            }
+            Op::Name => {
+                let (address, port) = self.shared.world().datagrams.name(id, args[1] != 0)?;
+                Ok(Answer { args: vec![address.into(), port.into()], ..Answer::number(0) })
+            }
+            Op::Send => {
+                let mut world = self.shared.world();
+                let named = (args[2] != 0).then_some((args[3] as u32, args[4] as u16));
+                let to = named.or(world.datagrams.remote(id)).ok_or(libc::EDESTADDRREQ)?;
+                let local = to.0 >> 24 == LOOPBACK_NET || to.0 == 0;
+                let host = if local { Some(node) } else { world.host_at(to.0) }.ok_or(libc::ENETUNREACH)?;
+                let network = world.sockets.management;
+                let reached = world.datagrams.send((now, network), id, (host, to, own_address(node, to.0)), &question.data)?;
+                if let Some(there) = reached {
+                    world.tell(&self.process, Key::Datagram(there), now);
+                }
+                Ok(Answer::number(question.data.len() as i64))
+            }
+            Op::Recv => {
+                let wait = (&[Key::Datagram(id)][..], Doing::WaitsFor("a datagram"), args[2] != 0);
+                let peek = args[3] != 0;
+                let Datagram { from, bytes } = self.until_done(wait, |world, now| world.datagrams.receive(now, id, peek)).await?;
+                let length = bytes.len() as i64;
+                Ok(Answer { args: vec![from.0.into(), from.1.into()], data: bytes, ..Answer::number(length) })
+            }
+            Op::Shutdown | Op::SocketError => Ok(Answer::number(0)),
+            _ => Err(libc::EOPNOTSUPP),
+        }
+    }
+
     async fn connect(&self, id: Id, node: u32, (address, port): (u32, u16)) -> Result<i64, i32> {
         let begun = self.process.now();
         let home = self.own_program(|program| program.home);
@@ -104,7 +162,7 @@ impl Thread {
         let here = if self.shared.world().sockets.listens(node, port) { node } else { home };
         let to = if loopback { Some(here) } else { self.shared.world().host_at(address) };
         let to = to.ok_or(libc::ENETUNREACH)?;
-        let own = if loopback { address } else { address::management(node) };
+        let own = own_address(node, address);
         let wait = (&[Key::Listeners][..], Doing::WaitsForListener { port, host: to }, true);
         let listener = self.until_done(wait, |world, now| world.sockets.connect(now, begun, id, (to, address, port), own)).await?;
         let stands = {
@@ -176,6 +234,11 @@ impl Thread {
                     *next = (*next).min(at);
                 }
                 ready
+            }
+            Some(Descriptor::Datagrams(id)) => {
+                keys.push(Key::Datagram(*id));
+                let readable = world.datagrams.readable_at(*id).filter(|_| events & libc::POLLIN != 0);
+                ready_at(now, readable, next) | events & libc::POLLOUT
             }
             // Whoever does not ask for it does not wait for it.
             Some(Descriptor::Channel(_) | Descriptor::Device(_) | Descriptor::Connections(_) | Descriptor::Management(_))

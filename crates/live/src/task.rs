@@ -114,7 +114,7 @@ impl Thread {
         let own = &world.programs[self.program as usize];
         let mut program = Program::new(own.name.clone(), own.node, FIRST_NUMBER + index, Some(self.program));
         program.home = own.home;
-        let inherits = |what: &Descriptor| matches!(what, Descriptor::Stream(_) | Descriptor::Connections(_));
+        let inherits = |what: &Descriptor| matches!(what, Descriptor::Stream(_) | Descriptor::Datagrams(_) | Descriptor::Connections(_));
         program.descriptors = own.descriptors.iter().filter(|(_, what)| inherits(what)).map(|(fd, what)| (*fd, *what)).collect();
         for what in program.descriptors.values() {
             world.share(*what);

@@ -164,7 +164,7 @@ impl Thread {
                 self.process.catch_up().await;
                 self.look(question.args[0] as u64, question.args[1] != 0).await?
             }
-            op if (op as u32) < Op::Devices as u32 => self.stream(op, &question).await?,
+            op if (op as u32) < Op::Devices as u32 || op == Op::DatagramSocket => self.stream(op, &question).await?,
             Op::CmOpen | Op::CmCall => self.connections(op, &question).await?,
             Op::Gpu => self.gpu(&question).await?,
             Op::MadOpen | Op::MadSend | Op::MadReceive | Op::MadRegister | Op::MadUnregister => self.management(op, &question).await,

@@ -13,6 +13,7 @@ use fabriscope_verbs::{AhId, AsyncEvent, CqId, Lid, Lkey, PdId, QpNum, SrqId, Wa
 use crate::arena::{Arena, SLOTS};
 use crate::cm::agent::AgentPort;
 use crate::cm::{ChannelId, Connections};
+use crate::datagrams::{self, Datagrams};
 use crate::device::Device;
 use crate::gpu::Gpus;
 use crate::management::Management;
@@ -26,6 +27,8 @@ use crate::sockets::{self, Sockets};
 pub(crate) enum Key {
     /// Something happens to a socket.
     Stream(sockets::Id),
+    /// A datagram comes to a socket.
+    Datagram(datagrams::Id),
     /// Somebody listens at last.
     Listeners,
     /// An event of a device of the host.
@@ -56,6 +59,7 @@ pub(crate) enum Key {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Descriptor {
     Stream(sockets::Id),
+    Datagrams(datagrams::Id),
     /// Events of completion queues.
     Channel(u32),
     /// Events of a device.
@@ -74,6 +78,7 @@ impl Descriptor {
             Descriptor::Channel(_) | Descriptor::Device(_) => 2,
             Descriptor::Connections(_) => 4,
             Descriptor::Management(_) => 5,
+            Descriptor::Datagrams(_) => 6,
         }
     }
 }
@@ -216,6 +221,7 @@ pub(crate) struct World {
     pub hosts: Vec<Host>,
     pub programs: Vec<Program>,
     pub sockets: Sockets,
+    pub datagrams: Datagrams,
     pub connections: Connections,
     /// Agents of the fabric, where it is InfiniBand.
     pub management: Option<Management>,
@@ -342,6 +348,7 @@ impl World {
             hosts,
             programs: Vec::new(),
             sockets,
+            datagrams: Datagrams::default(),
             connections: Connections::default(),
             management: None,
             gpus: None,
@@ -374,6 +381,7 @@ impl World {
     pub fn share(&mut self, descriptor: Descriptor) {
         match descriptor {
             Descriptor::Stream(id) => self.sockets.share(id),
+            Descriptor::Datagrams(id) => self.datagrams.share(id),
             Descriptor::Connections(channel) => self.connections.share(channel),
             Descriptor::Channel(_) | Descriptor::Device(_) | Descriptor::Management(_) => {}
         }
@@ -384,6 +392,7 @@ impl World {
         let id = match descriptor {
             Descriptor::Stream(id) => id,
             Descriptor::Connections(channel) => return self.connections.close(process.now(), channel),
+            Descriptor::Datagrams(id) => return self.datagrams.close(id),
             Descriptor::Management(open) => return self.management.iter_mut().for_each(|of| of.close(open)),
             Descriptor::Channel(_) | Descriptor::Device(_) => return,
         };
