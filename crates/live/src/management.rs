@@ -13,7 +13,7 @@ use fabriscope_fabric::import::{Kind, Plug, Speed, Subnet};
 use fabriscope_units::{Span, Time};
 use fabriscope_verbs::Lid;
 
-use crate::address;
+use crate::address::Addresses;
 use crate::device::CAPABILITIES;
 use crate::question::{Answer, Op, Outcome, Question};
 use crate::thread::Thread;
@@ -48,6 +48,7 @@ const UNSUPPORTED: u16 = 0x000c;
 #[derive(Debug)]
 pub(crate) struct Management {
     subnet: Subnet,
+    addresses: Addresses,
     /// What is plugged into a port, and at which speed.
     far: BTreeMap<Plug, (Plug, Option<Speed>)>,
     /// Devices by LID.
@@ -66,11 +67,12 @@ impl Management {
         let mut subnet = export::subnet(&cluster.fabric);
         let switches = cluster.fabric.graph.switch_count();
         let endpoints = cluster.fabric.graph.endpoint_count();
+        let addresses = Addresses::of(&cluster.parts);
         // Adapters have the numbers that verbs show; switches come after them.
         for (index, device) in (0..).zip(&mut subnet.devices) {
             device.lid = u16::try_from(if index < switches { endpoints + index + 1 } else { index - switches + 1 }).ok();
             if index >= switches {
-                device.guid = Some(address::guid(Lid(index - switches)));
+                device.guid = Some(addresses.guid(Lid(index - switches)));
                 device.description = format!("endpoint{} HCA-1", index - switches);
             }
         }
@@ -78,7 +80,7 @@ impl Management {
             let endpoints = cluster.parts.endpoints_of(*seat).unwrap_or_default();
             for (endpoint, device) in endpoints.zip(&host.devices) {
                 if let Some(of) = subnet.devices.get_mut((switches + endpoint) as usize) {
-                    of.description = format!("{} {}", host.name, device.name());
+                    of.description = device.description().to_owned();
                 }
             }
         }
@@ -88,7 +90,7 @@ impl Management {
         });
         let far = ends.collect();
         let lids = (0..).zip(&subnet.devices).filter_map(|(index, device)| Some((device.lid?, index))).collect();
-        Management { subnet, far, lids, switches, groups: BTreeMap::new(), answers: BTreeMap::new(), next: 0 }
+        Management { subnet, addresses, far, lids, switches, groups: BTreeMap::new(), answers: BTreeMap::new(), next: 0 }
     }
 
     pub fn open(&mut self) -> u32 {
@@ -191,6 +193,7 @@ impl Management {
         let device = self.subnet.devices.get(plug.device as usize)?;
         let is_switch = device.kind == Kind::Switch;
         let guid = device.guid.unwrap_or(0);
+        let port_guid = plug.device.checked_sub(self.switches).map_or(guid, |endpoint| self.addresses.interface(Lid(endpoint)));
         let mut data = [0; 64];
         match attribute {
             // NodeDescription
@@ -202,7 +205,7 @@ impl Management {
             // NodeInfo
             0x11 => {
                 (data[0], data[1], data[2], data[3]) = (1, 1, if is_switch { 2 } else { 1 }, device.ports as u8);
-                for at in [4, 12, 20] {
+                for (at, guid) in [(4, guid), (12, guid), (20, port_guid)] {
                     data[at..at + 8].copy_from_slice(&guid.to_be_bytes());
                 }
                 data[28..30].copy_from_slice(&32_u16.to_be_bytes());
@@ -219,7 +222,7 @@ impl Management {
                 data[16] = 8;
             }
             // GUIDInfo
-            0x14 if modifier == 0 => data[..8].copy_from_slice(&guid.to_be_bytes()),
+            0x14 if modifier == 0 => data[..8].copy_from_slice(&port_guid.to_be_bytes()),
             // PortInfo
             0x15 => return self.port_info(plug, (modifier & 0xff) as u16),
             // P_KeyTable
