@@ -132,6 +132,13 @@ pub fn pci_identity(nic: &str) -> (u32, u32) {
     PCI.iter().find(|(name, ..)| *name == nic).map_or((MELLANOX, 0), |(_, vendor, part)| (*vendor, *part))
 }
 
+/// The kinds of adapters that are called as the kernel does, `MT4129`, with their names in the catalogue.
+pub(crate) fn kinds() -> impl Iterator<Item = (String, &'static str)> {
+    PCI.iter()
+        .filter(|(name, vendor, _)| *vendor == MELLANOX && *name != "slingshot-10")
+        .map(|(name, _, part)| (format!("MT{part}"), *name))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,7 +156,9 @@ mod tests {
     }
 
     #[test]
-    fn adapters_without_a_number_have_none() {
-        assert_eq!((pci_identity("connectx-7"), pci_identity("lab-400g")), ((MELLANOX, 4129), (MELLANOX, 0)));
+    fn kinds_lead_back_to_their_adapters() {
+        assert!(kinds().any(|(kind, name)| kind == "MT4129" && name == "connectx-7"));
+        assert!(kinds().all(|(kind, name)| kind == format!("MT{}", pci_identity(name).1)));
+        assert_eq!(pci_identity("lab-400g"), (MELLANOX, 0));
     }
 }
