@@ -12,6 +12,7 @@ mod dragonfly_traffic;
 mod engines;
 mod exec;
 mod exec_connections;
+mod exec_container;
 mod exec_management;
 mod exec_nccl;
 mod exec_profiles;
