@@ -9,7 +9,7 @@ FABRISCOPE = $(CARGO) run --release --quiet --package fabriscope-cli --
 LONG_LABS = labs/dragonfly-max.toml labs/dragonfly-max-flow.toml
 LABS = $(filter-out $(LONG_LABS), $(sort $(wildcard labs/*.toml)))
 
-.PHONY: help demo page test test-long bench bless build capi checked format format-check lint unit docs validate golden examples python python-stubs wheel model-changes fuzz clean
+.PHONY: help demo page test test-long bench bless build capi rootfs checked format format-check lint unit docs validate golden examples python python-stubs wheel model-changes fuzz clean
 .DEFAULT_GOAL := help
 
 help:
@@ -21,6 +21,7 @@ help:
 	@echo "make bench      how fast the simulator is"
 	@echo "make build      the program, target/release/fabriscope"
 	@echo "make wheel      the Python package, target/wheels/fabriscope-*.whl"
+	@echo "make rootfs     what containers/Containerfile has, without a container engine, target/rootfs"
 	@echo "make capi       the library for other simulators, target/release/libfabriscope_c.so and .a; its header is crates/capi/include/fabriscope.h"
 
 build:
@@ -29,6 +30,11 @@ build:
 # Named here, as a library of Rust beside them would keep them from being joined (`lto`).
 capi:
 	@$(CARGO) rustc --release --quiet --package fabriscope-capi --lib --crate-type cdylib,staticlib
+
+# The root file system of the image, of this machine's packages: containers/rootfs.sh run target/rootfs --on ri2 -- ibv_devinfo
+rootfs: build
+	@rm -rf target/rootfs
+	containers/rootfs.sh build target/rootfs target/release/fabriscope
 
 demo:
 	@echo "building (some minutes the first time) ..." >&2

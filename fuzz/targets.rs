@@ -43,6 +43,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "ns3_topology", folders: &["fuzz/seeds"], extension: "ns3", run: fabric_dump },
     Target { name: "node_xml", folders: &["fabrics/nodes"], extension: "xml", run: node_file },
     Target { name: "node_matrix", folders: &["fabrics/nodes"], extension: "topo", run: node_file },
+    Target { name: "mock_profile", folders: &["examples/profiles"], extension: "yaml", run: mock_profile },
     Target { name: "lfts_dump", folders: &["fuzz/seeds", "fabrics"], extension: "lfts", run: lfts_dump },
     Target { name: "pcap", folders: &["labs"], extension: "pcap", run: capture_file },
     Target { name: "pcapng", folders: &["fuzz/seeds"], extension: "pcapng", run: capture_file },
@@ -102,6 +103,15 @@ pub fn cluster_toml(bytes: &[u8]) {
             }
         }
         Ok(_) => {}
+        Err(error) => shown(&error),
+    });
+}
+
+/// A profile of a hardware mock, with the check that it is a cluster; on two nodes, so that none takes long to wire.
+pub fn mock_profile(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    catalog(|catalog| match catalog.cluster_from_profile("input.yaml", text, Some(2)) {
+        Ok(cluster) => drop(cluster.title),
         Err(error) => shown(&error),
     });
 }

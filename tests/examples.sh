@@ -35,7 +35,7 @@ one() {
     local folder
     folder=$(mktemp -d -p "$scratch")
     cd "$folder"
-    for shared in labs catalog fabrics validation docs; do ln -s "$root/$shared" .; done
+    for shared in labs catalog fabrics validation docs examples; do ln -s "$root/$shared" .; done
     TIMEFORMAT=%U
     if ! { time bash -c "$1" >out.txt 2>err.txt </dev/null; } 2>time.txt; then
         { echo "an example of a help page ends in an error: $1"; head -c 400 err.txt; } >&2

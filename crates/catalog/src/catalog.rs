@@ -18,7 +18,7 @@ use crate::part::{
 };
 use crate::stop::Stop;
 use crate::suggest;
-use crate::target::{ClusterSource, Target};
+use crate::target::{ClusterSource, Target, is_yaml};
 
 /// The catalogue that comes with the program.
 static EMBEDDED: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../catalog");
@@ -338,7 +338,7 @@ impl Catalog {
         self.sources.get(&(kind, name.to_owned())).map(|source| source.text.as_str())
     }
 
-    /// The cluster that `text` means: `name`, `file.toml`, or either with `:nodes` or `:group+group`.
+    /// The cluster that `text` means: `name`, `file.toml`, `profile.yaml`, or any with `:nodes` or `:group+group`.
     ///
     /// # Errors
     /// No such cluster, a fault in its file, parts that do not fit together, more nodes than it can have, groups that it has not.
@@ -390,7 +390,10 @@ impl Catalog {
                     _ => Err(CatalogError::UnknownPart { kind: Kind::Cluster, name, help: String::new() }),
                 },
             },
-            ClusterSource::File(path) => self.cluster_from_text(&path.display().to_string(), &file::read(&path)?, nodes),
+            ClusterSource::File(path) => {
+                let (name, text) = (path.display().to_string(), file::read(&path)?);
+                if is_yaml(&path) { self.cluster_from_profile(&name, &text, nodes) } else { self.cluster_from_text(&name, &text, nodes) }
+            }
         }
     }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Problem;
 use crate::group::{Group, NodeGroup, spec};
+use crate::identity::AdapterIdentity;
 use crate::link_retry::Line;
 use crate::multicast::Multicast;
 use crate::node::Node;
@@ -261,6 +262,9 @@ pub struct Cluster {
     /// The IP interfaces of the nodes, for sockets.
     #[serde(default)]
     pub ip: Ip,
+    /// What adapters say of themselves to programs, where it is not what their model does.
+    #[serde(default, skip_serializing_if = "AdapterIdentity::is_empty")]
+    pub identity: AdapterIdentity,
     /// Which nodes a benchmark between two nodes uses.
     #[serde(default)]
     pub placement: NodeChoice,
@@ -290,6 +294,7 @@ impl Part for Cluster {
         if let Some(noise) = &self.noise {
             noise.check()?;
         }
+        self.identity.check()?;
         crate::part::check_mtu(self.mtu, &["mtu"])
     }
 }
@@ -350,6 +355,9 @@ pub struct ResolvedCluster {
     pub global_length: Sourced<Length>,
     /// The IP interfaces of the nodes.
     pub ip: ResolvedIp,
+    /// What adapters say of themselves to programs, where it is not what their model does.
+    #[serde(skip_serializing_if = "AdapterIdentity::is_empty")]
+    pub identity: AdapterIdentity,
     /// Which nodes a benchmark between two nodes uses.
     pub placement: NodeChoice,
     /// Defaults of perftest.

@@ -106,19 +106,26 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
         trunk_length: cluster.cable.trunk_length.clone(),
         global_length: global_length.clone(),
         ip: crate::ip::resolve(catalog, cluster)?,
+        identity: cluster.identity.clone(),
         placement: cluster.placement,
         perftest: perftest.clone(),
         route_prototype: None,
         stop: catalog.stop.clone(),
     };
     place(&mut resolved, &written)?;
-    check_marks(&resolved)?;
-    crate::qos::check(&resolved)?;
-    crate::partitions::check(&resolved)?;
-    crate::link_retry::check(&resolved.line)?;
-    fits_topology(&resolved, &cluster.topology)?;
-    crate::resolve_switches::check(&resolved)?;
+    check(&resolved, &cluster.topology)?;
     Ok(resolved)
+}
+
+/// Whether everything fits together, now that it is at hand.
+fn check(resolved: &ResolvedCluster, topology: &Topology) -> Result<(), Problem> {
+    check_marks(resolved)?;
+    crate::qos::check(resolved)?;
+    crate::partitions::check(resolved)?;
+    crate::link_retry::check(&resolved.line)?;
+    crate::identity::check(resolved)?;
+    fits_topology(resolved, topology)?;
+    crate::resolve_switches::check(resolved)
 }
 
 /// Every speed is one of the cluster's link layer.

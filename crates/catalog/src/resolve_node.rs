@@ -60,11 +60,19 @@ pub(crate) fn resolve(catalog: &Catalog, node: &Node) -> Result<ResolvedNode, Pr
     };
     let gpus = within("gpus", node.gpus, part.gpus(), "GPUs")?;
     let nics = within("nics", node.nics, part.nics(), "adapters")?;
+    part.trays = trays_in_use(&part, gpus, nics);
     let told = |problem: Problem| Problem::at(&["part"], format!("the node `{name}`: {}", problem.message), problem.help);
     let mut resolved = of_part(catalog, part).map_err(told)?;
     (resolved.gpus, resolved.nics, resolved.numa) = (gpus, nics, node.numa);
     joined(&resolved).map_err(|problem| Problem::at(&["part"], problem.message, problem.help))?;
     Ok(resolved)
+}
+
+/// Trays of which no GPU and no adapter is in use are not there: nothing would lead to their processors.
+fn trays_in_use(part: &NodePart, gpus: u32, nics: u32) -> u32 {
+    let holds = |all: u32| (all / part.trays.max(1)).max(1);
+    let needed = gpus.div_ceil(holds(part.gpus())).max(nics.div_ceil(holds(part.nics())));
+    needed.clamp(1, part.trays.max(1))
 }
 
 /// The node of a cluster that names a processor and an adapter: all adapters at the first processor.

@@ -20,6 +20,13 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<
     near.into_iter().take_while(|(similar, _)| best - similar <= CLOSE).take(3).map(|(_, candidate)| candidate).collect()
 }
 
+/// The name of which `name` is another spelling: a letter or two apart.
+pub(crate) fn alike<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    // Long input from outside is not worth comparing.
+    let is_short = name.len() <= LONGEST;
+    known.iter().copied().find(|candidate| is_short && strsim::damerau_levenshtein(name, candidate) <= 2)
+}
+
 /// `did you mean …?`, or the names that exist.
 pub(crate) fn help<'a>(name: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> String {
     let near = nearest(name, known.clone());

@@ -1,8 +1,9 @@
-//! What a person types to name a cluster: `ri2`, `ri2:4`, `my/cluster.toml:2`; or some groups of its nodes: `lumi:gpu`, `lumi:cpu+gpu`.
+//! What a person types to name a cluster: `ri2`, `ri2:4`, `my/cluster.toml:2`, `my/profile.yaml:2`; or some groups of its nodes: `lumi:gpu`, `lumi:cpu+gpu`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::error::CatalogError;
+use crate::{file, profile};
 
 /// Where a cluster is described.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +26,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// Reads `name` or `file.toml`, and `:nodes` or `:group+group` behind either.
+    /// Reads `name`, `file.toml` or `profile.yaml`, and `:nodes` or `:group+group` behind either.
     ///
     /// # Errors
     /// An empty name; a number of nodes that is none.
@@ -48,10 +49,22 @@ impl Target {
         if place.is_empty() {
             return Err(bad("it has no name"));
         }
-        let is_file = place.ends_with(".toml") || place.contains(['/', '\\']);
+        let is_file = place.ends_with(".toml") || is_yaml(Path::new(place)) || place.contains(['/', '\\']);
         let place = if is_file { ClusterSource::File(PathBuf::from(place)) } else { ClusterSource::Name(place.to_owned()) };
         Ok(Target { place, nodes, groups })
     }
+}
+
+/// Whether a file describes a cluster, and no fabric or node of another tool: one of TOML, or the profile of a hardware mock.
+#[must_use]
+pub fn is_cluster_file(path: &Path) -> bool {
+    let is_toml = path.extension().is_some_and(|extension| extension == "toml");
+    is_toml || is_yaml(path) && file::read(path).is_ok_and(|text| profile::looks_like(&text))
+}
+
+/// Whether a file is a profile and no file of TOML.
+pub(crate) fn is_yaml(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml")
 }
 
 #[cfg(test)]
@@ -64,6 +77,7 @@ mod tests {
         assert_eq!(target("ri2"), Target { place: ClusterSource::Name("ri2".into()), nodes: None, groups: vec![] });
         assert_eq!(target("ri2:4"), Target { place: ClusterSource::Name("ri2".into()), nodes: Some(4), groups: vec![] });
         assert_eq!(target("a/b.toml:2"), Target { place: ClusterSource::File("a/b.toml".into()), nodes: Some(2), groups: vec![] });
+        assert_eq!(target("h100.yaml:2"), Target { place: ClusterSource::File("h100.yaml".into()), nodes: Some(2), groups: vec![] });
         assert_eq!(target("b.toml").place, ClusterSource::File("b.toml".into()));
         assert_eq!(target("c:/b.toml").place, ClusterSource::File("c:/b.toml".into()));
         assert_eq!((target("lumi:cpu+gpu").groups, target("lumi:gpu").nodes), (vec!["cpu".to_owned(), "gpu".to_owned()], None));

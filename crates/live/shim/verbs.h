@@ -20,7 +20,7 @@
 struct live_device_info {
 	char name[64];
 	char firmware[64];
-	uint64_t guid;
+	uint64_t guid, interface; /* the lower half of the link-local GID */
 	uint32_t node_type, transport, link_layer, lid;
 	uint32_t active_mtu, max_mtu, width, speed;
 	uint32_t max_inline, max_rd_atomic, max_qp_wr, max_sge;

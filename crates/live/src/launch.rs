@@ -338,8 +338,8 @@ fn hosts(
         (0..).zip(names).map(|(node, name)| format!("{}\t{name}\n", std::net::Ipv4Addr::from(crate::address::management(node)))).collect();
     for (seat, name) in seats.iter().zip(names) {
         let lids = cluster.parts.endpoints_of(*seat).unwrap_or_default().map(Lid);
-        let devices = Device::of_node(&cluster.parts, target, lids);
-        let memories = devices.iter().map(|device| HostMemory::new(device.ethernet)).collect();
+        let devices = Device::of_node((&cluster.parts, name), target, lids);
+        let memories = devices.iter().map(|device| HostMemory::new(device.addresses)).collect();
         let folder = folder.join("hosts").join(name);
         let write = |file: &str, text: &str| {
             let path = folder.join(file);

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fabriscope_verbs::{Lid, Memory, PdId};
 
-use crate::address;
+use crate::address::Addresses;
 
 /// The memory of a process.
 #[derive(Debug)]
@@ -142,15 +142,15 @@ struct Domains {
     /// Bytes of a request that were copied when it was posted.
     posted: Vec<u8>,
     taken: usize,
-    ethernet: bool,
+    addresses: Addresses,
     /// Names of multicast groups.
     groups: BTreeMap<Lid, [u8; 16]>,
 }
 
 impl HostMemory {
-    /// Of an adapter whose ports are Ethernet or not.
-    pub fn new(ethernet: bool) -> HostMemory {
-        HostMemory(Arc::new(Mutex::new(Domains { ethernet, ..Domains::default() })))
+    /// Of an adapter whose port is called so.
+    pub fn new(addresses: Addresses) -> HostMemory {
+        HostMemory(Arc::new(Mutex::new(Domains { addresses, ..Domains::default() })))
     }
     /// A process has made a domain.
     pub fn give(&self, pd: PdId, memory: Arc<ProcessMemory>) {
@@ -196,7 +196,7 @@ impl Memory for HostMemory {
     }
     fn global_header(&self, from: Lid, to: Lid, bytes: u32) -> Option<[u8; 40]> {
         let domains = self.domains();
-        let mut header = address::global_header(domains.ethernet, from, to, bytes);
+        let mut header = domains.addresses.global_header(from, to, bytes);
         if let Some(gid) = domains.groups.get(&to) {
             header[24..].copy_from_slice(gid);
         }

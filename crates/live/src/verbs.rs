@@ -622,7 +622,7 @@ const STATES: [QpState; 7] = [QpState::Reset, QpState::Init, QpState::Rtr, QpSta
 
 /// The GID of a group; where a program gives the number of one alone, what stands for it.
 fn group_of(mlid: u16, gid: [u8; 16]) -> [u8; 16] {
-    if gid[0] == 0xff { gid } else { crate::address::gid(false, Lid::multicast(mlid)) }
+    if gid[0] == 0xff { gid } else { crate::address::numbered_gid(false, Lid::multicast(mlid)) }
 }
 fn words_of_gid(of: &[i64]) -> [u8; 16] {
     let mut gid = [0; 16];

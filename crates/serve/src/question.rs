@@ -220,7 +220,8 @@ impl Fields {
         let cluster = self.cluster.ok_or_else(|| Refused::told("no cluster is named", "choose one"))?;
         let whole = cluster.split(':').next().unwrap_or_default();
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        if whole.ends_with(".toml") || !whole.chars().all(plain) {
+        let is_file = [".toml", ".yaml", ".yml"].iter().any(|end| whole.ends_with(end));
+        if is_file || !whole.chars().all(plain) {
             return Err(Refused::told(
                 format!("`{cluster}` is no cluster of the catalogue"),
                 "name one of the list; --catalog FOLDER of the server adds your own",
@@ -298,7 +299,7 @@ mod tests {
         assert_eq!(refused("cluster=ri2&tool=osu%00bw"), "`tool` has characters that cannot be seen");
         assert!(refused(&"x".repeat(5000)).starts_with("a question of 5000"));
         // Files of the server are nobody's business.
-        for file in ["/etc/passwd", "../ri2.toml", "mine.toml", "mine.toml:4"] {
+        for file in ["/etc/passwd", "../ri2.toml", "mine.toml", "mine.toml:4", "mine.yaml", "mine.yml:4"] {
             assert!(refused(&format!("cluster={file}&tool=osu_bw")).ends_with("is no cluster of the catalogue"), "{file}");
         }
     }

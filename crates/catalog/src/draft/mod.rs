@@ -20,6 +20,7 @@ use crate::node::Node;
 use crate::part::{Layer, LinkSpeed, Nic, NodePart, Switch};
 
 pub use node::node;
+pub(crate) use text::quoted;
 
 /// What is said beside the file of the fabric.
 #[derive(Clone, Debug, Default)]
@@ -204,10 +205,9 @@ fn speed_of<'c, 's>(catalog: &'c Catalog, cables: impl Iterator<Item = &'s Cable
     let Some(((Some(rate), speed), _)) = usual else { return Ok((catalog.link(USUAL_LINK)?, None)) };
     // Only InfiniBand tells a width and a generation; a bare rate is that of Ethernet where it has such a speed.
     let layers = if speed.is_some() { [Layer::InfiniBand, Layer::InfiniBand] } else { [Layer::Ethernet, Layer::InfiniBand] };
-    let near = |link: &LinkSpeed| link.data_rate().as_bps().abs_diff(rate.as_bps()) <= rate.as_bps() / NEAR;
     let links = || catalog.parts().filter_map(|part| if let AnyPart::Link(link) = part { Some(link) } else { None });
     let by_speed = |layer: Layer| {
-        let same = links().filter(|link| link.layer == layer && near(link));
+        let same = links().filter(|link| link.layer == layer && is_near(link, rate));
         // Of several with one rate the one that is usual: four lanes.
         same.max_by_key(|link| (USUAL.iter().any(|(usual, ..)| *usual == link.name), link.lanes == 4))
     };
@@ -220,8 +220,18 @@ fn speed_of<'c, 's>(catalog: &'c Catalog, cables: impl Iterator<Item = &'s Cable
 /// Rates of a generation are rounded differently: this share apart is the same.
 const NEAR: u64 = 25;
 
+/// Whether a speed is what people call by that rate.
+pub(crate) fn is_near(link: &LinkSpeed, rate: Rate) -> bool {
+    link.data_rate().as_bps().abs_diff(rate.as_bps()) <= rate.as_bps() / NEAR
+}
+
+/// The processor of nodes at a speed. Basis: assumed.
+pub(crate) fn usual_cpu(link: &LinkSpeed) -> &'static str {
+    USUAL.iter().find(|(speed, ..)| *speed == link.name).map_or("epyc-7763", |(_, _, cpu, _)| cpu)
+}
+
 /// The smallest switch that has the speeds and the ports.
-fn switch<'c>(catalog: &'c Catalog, link: &LinkSpeed, trunk: Option<&LinkSpeed>, ports: u32) -> Result<&'c Switch, DraftError> {
+pub(crate) fn switch<'c>(catalog: &'c Catalog, link: &LinkSpeed, trunk: Option<&LinkSpeed>, ports: u32) -> Result<&'c Switch, DraftError> {
     let runs = |switch: &Switch, link: &LinkSpeed| switch.speeds.contains(&link.name);
     let switches = catalog.parts().filter_map(|part| if let AnyPart::Switch(switch) = part { Some(&**switch) } else { None });
     let fitting = switches.filter(|switch| {
@@ -261,5 +271,5 @@ fn hardware<'c>(catalog: &'c Catalog, link: &LinkSpeed, nics: u32, asked: Option
         catalog.resolve_node(&Node { part: Some(part.name.clone()), nic: nic.map(str::to_owned), ..Node::default() })?;
         return Ok(Hardware::Part { part, nic, assumed: asked.is_none() });
     }
-    Ok(Hardware::Plain { cpu: usual.map_or("epyc-7763", |(_, _, cpu, _)| cpu), nic: fitting()? })
+    Ok(Hardware::Plain { cpu: usual_cpu(link), nic: fitting()? })
 }

@@ -95,7 +95,7 @@ fn some(found: &Findings<'_>) -> String {
 }
 
 /// A string of TOML.
-pub(super) fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
 

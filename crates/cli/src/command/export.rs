@@ -163,7 +163,7 @@ fn node(args: &Args, context: &Context) -> Result<Outcome, Failure> {
 /// The subnet in a file, or that of a cluster.
 fn subnet(fabric: &str, context: &Context) -> Result<Subnet, Failure> {
     let path = Path::new(fabric);
-    let is_cluster = path.extension().is_some_and(|extension| extension == "toml");
+    let is_cluster = fabriscope_catalog::is_cluster_file(path);
     if path.is_file() && !is_cluster {
         return super::import::read(path);
     }

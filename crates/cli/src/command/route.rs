@@ -173,7 +173,7 @@ fn named(text: &str) -> Option<Routing> {
 
 fn network(args: &Args, engine: Engine, context: &Context) -> Result<Network, Failure> {
     let path = Path::new(&args.fabric);
-    let is_cluster = path.extension().is_some_and(|extension| extension == "toml") || !path.is_file();
+    let is_cluster = fabriscope_catalog::is_cluster_file(path) || !path.is_file();
     // Rates and delays decide nothing here; files that give none get these.
     let links = Links::uniform(LinkSpec::new(Rate::from_gbps(100), Span::from_ns(25)));
     let told = |error: fabriscope_fabric::import::ImportError| {

@@ -29,7 +29,7 @@ impl Source {
     /// The node that a person means: a file about one, a part, the node of a cluster.
     pub fn of(name: &str, context: &Context) -> Result<Source, Failure> {
         let path = Path::new(name);
-        if path.is_file() && path.extension().is_none_or(|extension| extension != "toml") {
+        if path.is_file() && !fabriscope_catalog::is_cluster_file(path) {
             let text = text_of(path)?;
             let file = parse(path, &text, &rates(context)?)?;
             return Ok(Source {

@@ -335,6 +335,21 @@ fn compiled(text: &str, libraries: &[&str], words: &[&str]) -> String {
     stdout(&exec(&[words, &[program.to_str().unwrap()]].concat()))
 }
 
+/// perftest from 24.10 on asks adapters of this vendor what their direct verbs have, and gives up where they do not answer: they have none.
+#[test]
+fn direct_verbs_are_told_not_to_be_there() {
+    let program = r#"#include <infiniband/mlx5dv.h>
+#include <stdio.h>
+int main(void) {
+    struct ibv_context *context = ibv_open_device(*ibv_get_device_list(NULL));
+    struct mlx5dv_context verbs = { .comp_mask = ~0ull };
+    int failed = mlx5dv_query_device(context, &verbs);
+    printf("%d %d\n", failed, verbs.comp_mask != 0);
+}
+"#;
+    assert_eq!(compiled(program, &["-libverbs", "-lmlx5"], &["--on", "ri2", "--"]), "0 0\n");
+}
+
 /// Numbers of processes and threads, and what is random, are the same in every run: programs decide by them who begins.
 #[test]
 fn lots_are_drawn_alike() {

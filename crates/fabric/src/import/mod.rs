@@ -29,6 +29,7 @@ mod subnet_lst;
 mod text;
 mod tree;
 mod wired;
+pub mod yaml;
 
 pub use error::{ImportError, Mistake};
 pub use hosts::Host;

@@ -3,10 +3,9 @@
 //! Source: topology.yaml(5) of Slurm 25.05. A switch may have nothing below it.
 //! Not read: topologies of the kinds block, flat, ring and torus3d (they name no switches), anchors and aliases.
 
-use saphyr_parser::{Event, Parser};
-
 use super::subnet::Subnet;
 use super::tree::{self, Entries, Entry};
+use super::yaml::{self, Node, Value, YamlError};
 use super::{ImportError, Mistake, slurm_conf};
 
 /// Whether a line belongs to this format.
@@ -17,7 +16,7 @@ pub(super) fn looks_like(line: &str) -> bool {
 
 /// Reads a file.
 pub(super) fn read(text: &str) -> Result<Subnet, ImportError> {
-    let Some(document) = document(text)? else { return Err(ImportError::Empty) };
+    let Some(document) = yaml::document(text, MOST_NESTED)? else { return Err(ImportError::Empty) };
     let mut trees = Vec::new();
     let mut others = Vec::new();
     for topology in document.list("a list of topologies, each beginning with `- topology: NAME`")? {
@@ -28,7 +27,13 @@ pub(super) fn read(text: &str) -> Result<Subnet, ImportError> {
                 "cluster_default" => default = value.text("true or false")?.eq_ignore_ascii_case("true"),
                 "tree" => body = Some(value),
                 "block" | "flat" | "ring" | "torus3d" => others.push((kind(key), value.line)),
-                _ => return Err(value.unknown(key, "a topology has topology, cluster_default and one of tree, block, flat, ring, torus3d")),
+                _ => {
+                    return Err(unknown(
+                        value,
+                        key,
+                        "a topology has topology, cluster_default and one of tree, block, flat, ring, torus3d",
+                    ));
+                }
             }
         }
         trees.extend(body.map(|body| (name, default, body)));
@@ -43,7 +48,7 @@ pub(super) fn read(text: &str) -> Result<Subnet, ImportError> {
     let mut entries = Entries::default();
     for (key, value) in body.map("`switches:` and a list")? {
         if key != "switches" {
-            return Err(value.unknown(key, "a tree has `switches:` and a list"));
+            return Err(unknown(value, key, "a tree has `switches:` and a list"));
         }
         for switch in value.list("a list of switches, each beginning with `- switch: NAME`")? {
             entries.push(entry(switch)?)?;
@@ -70,9 +75,9 @@ fn entry(switch: &Node) -> Result<Entry, ImportError> {
     for (key, value) in switch.map("a switch: `switch: NAME`, then `children:` or `nodes:`")? {
         match key.as_str() {
             "switch" => name = Some(value.text("the name of the switch")?),
-            "children" => children = Some(value.names()?),
-            "nodes" => nodes = Some(value.names()?),
-            _ => return Err(value.unknown(key, "a switch has switch, and children or nodes")),
+            "children" => children = Some(names(value)?),
+            "nodes" => nodes = Some(names(value)?),
+            _ => return Err(unknown(value, key, "a switch has switch, and children or nodes")),
         }
     }
     let wrong = |mistake| ImportError::Line { line: switch.line, mistake };
@@ -81,108 +86,17 @@ fn entry(switch: &Node) -> Result<Entry, ImportError> {
     slurm_conf::below(name.to_owned(), switch.line, children.as_deref(), nodes.as_deref()).map_err(wrong)
 }
 
-/// A value and where it begins.
-#[derive(Debug, Default)]
-struct Node {
-    line: u32,
-    value: Value,
+fn unknown(value: &Node, key: &str, remedy: &'static str) -> ImportError {
+    value.wrong(format!("the key `{key}`, which is not known here"), remedy).into()
 }
 
-#[derive(Debug, Default)]
-enum Value {
-    #[default]
-    Nothing,
-    Text(String),
-    List(Vec<Node>),
-    Map(Vec<(String, Node)>),
-}
-
-impl Node {
-    fn wrong(&self, what: String, remedy: &'static str) -> ImportError {
-        ImportError::Line { line: self.line, mistake: Mistake::Malformed { what, remedy } }
+/// A list of hosts, as one text or as several.
+fn names(value: &Node) -> Result<String, YamlError> {
+    const EXPECTED: &str = "write names, such as gpu[01-16]";
+    match &value.value {
+        Value::List(list) => Ok(list.iter().map(|name| name.text(EXPECTED)).collect::<Result<Vec<_>, _>>()?.join(",")),
+        _ => value.text(EXPECTED).map(str::to_owned),
     }
-    fn unknown(&self, key: &str, remedy: &'static str) -> ImportError {
-        self.wrong(format!("the key `{key}`, which is not known here"), remedy)
-    }
-    fn unfit(&self, remedy: &'static str) -> ImportError {
-        let what = match &self.value {
-            Value::Nothing => "nothing",
-            Value::Text(_) => "a text",
-            Value::List(_) => "a list",
-            Value::Map(_) => "a table",
-        };
-        self.wrong(format!("{what} in the place of something else"), remedy)
-    }
-    fn text(&self, expected: &'static str) -> Result<&str, ImportError> {
-        if let Value::Text(text) = &self.value { Ok(text) } else { Err(self.unfit(expected)) }
-    }
-    fn list(&self, expected: &'static str) -> Result<&[Node], ImportError> {
-        if let Value::List(list) = &self.value { Ok(list) } else { Err(self.unfit(expected)) }
-    }
-    fn map(&self, expected: &'static str) -> Result<&[(String, Node)], ImportError> {
-        if let Value::Map(map) = &self.value { Ok(map) } else { Err(self.unfit(expected)) }
-    }
-    /// A list of hosts, as one text or as several.
-    fn names(&self) -> Result<String, ImportError> {
-        const EXPECTED: &str = "write names, such as gpu[01-16]";
-        match &self.value {
-            Value::List(list) => Ok(list.iter().map(|name| name.text(EXPECTED)).collect::<Result<Vec<_>, _>>()?.join(",")),
-            _ => self.text(EXPECTED).map(str::to_owned),
-        }
-    }
-}
-
-/// The first document.
-fn document(text: &str) -> Result<Option<Node>, ImportError> {
-    // What is open, outermost first, with the key that waits for its value where it is a table.
-    let mut open: Vec<(Node, Option<String>)> = Vec::new();
-    for event in Parser::new_from_str(text) {
-        let (event, span) = event.map_err(|error| {
-            let what = format!("what is not YAML ({})", error.info());
-            ImportError::Line {
-                line: error.marker().line() as u32,
-                mistake: Mistake::Malformed { what, remedy: "correct the indentation and the quotes" },
-            }
-        })?;
-        let line = span.start.line() as u32;
-        let mut done = match event {
-            Event::SequenceStart(..) => {
-                open.push((Node { line, value: Value::List(Vec::new()) }, None));
-                None
-            }
-            Event::MappingStart(..) => {
-                open.push((Node { line, value: Value::Map(Vec::new()) }, None));
-                None
-            }
-            Event::SequenceEnd | Event::MappingEnd => open.pop().map(|(node, _)| node),
-            Event::Scalar(text, ..) => Some(Node { line, value: Value::Text(text.into_owned()) }),
-            Event::Alias(..) => {
-                return Err(Node { line, value: Value::Nothing }.wrong("an alias".to_owned(), "write its value in its place"));
-            }
-            Event::DocumentEnd => break,
-            Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentStart(..) => None,
-        };
-        if open.len() > MOST_NESTED {
-            return Err(Node { line, value: Value::Nothing }.wrong("too many levels".to_owned(), "a topology has at most six"));
-        }
-        let Some((parent, key)) = open.last_mut() else {
-            match done {
-                Some(node) => return Ok(Some(node)),
-                None => continue,
-            }
-        };
-        let Some(node) = done.take() else { continue };
-        match (&mut parent.value, key.take(), node) {
-            (Value::List(list), _, node) => list.push(node),
-            (Value::Map(map), Some(key), node) if map.iter().any(|(known, _)| *known == key) => {
-                return Err(node.wrong(format!("the key `{key}` twice"), "remove one of them"));
-            }
-            (Value::Map(map), Some(key), node) => map.push((key, node)),
-            (Value::Map(_), None, Node { value: Value::Text(text), .. }) => *key = Some(text),
-            (_, _, node) => return Err(node.unfit("keys are texts")),
-        }
-    }
-    Ok(None)
 }
 
 /// Levels of lists and tables; a topology needs six.

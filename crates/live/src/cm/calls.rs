@@ -25,9 +25,9 @@ const LIFE_TIME_ETHERNET: u8 = 16;
 
 /// Where datagrams to a port go.
 pub(super) fn vector(device: &Device) -> AddressVector {
-    let (lid, ethernet) = (device.lid, device.ethernet);
+    let (lid, ethernet) = (device.lid, device.addresses.ethernet);
     AddressVector {
-        gid: address::gid(ethernet, lid),
+        gid: device.addresses.gid(lid),
         dlid: if ethernet { 0 } else { (lid.0 + 1) as u16 },
         sgid_index: if ethernet { 3 } else { 0 },
         global: ethernet,
@@ -103,7 +103,7 @@ impl Thread {
                     return Err(libc::EINVAL);
                 }
                 of.state = State::Routed;
-                let ethernet = world.hosts[node as usize].devices[of.nic.unwrap_or(0)].ethernet;
+                let ethernet = world.hosts[node as usize].devices[of.nic.unwrap_or(0)].addresses.ethernet;
                 let at = if ethernet { now } else { now + PATH };
                 world.connections.tell(at, id, (kind::ROUTE_RESOLVED, 0), (Param::Nothing, 0));
                 Ok(Vec::new())
@@ -147,7 +147,7 @@ impl Thread {
             let world = self.shared.world();
             let of = world.connections.of(channel, id)?;
             let nic = of.nic.ok_or(libc::EINVAL)?;
-            (nic, world.hosts[of.node as usize].devices[nic].ethernet)
+            (nic, world.hosts[of.node as usize].devices[nic].addresses.ethernet)
         };
         let gid = address::group(ethernet, address);
         let lid = self.join(nic, gid, JoinState::Full).await?;
@@ -206,7 +206,7 @@ fn path(world: &World, of: &Identifier) -> Option<Path> {
 }
 
 fn life_time(device: &Device) -> u8 {
-    if device.ethernet { LIFE_TIME_ETHERNET } else { LIFE_TIME }
+    if device.addresses.ethernet { LIFE_TIME_ETHERNET } else { LIFE_TIME }
 }
 
 /// What a queue pair of an identifier needs to get to a state.

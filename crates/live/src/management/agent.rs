@@ -9,8 +9,10 @@
 use std::collections::BTreeMap;
 
 use fabriscope_fabric::import::{Device, Kind, Plug, Subnet};
+use fabriscope_verbs::Lid;
 
 use super::tables::{Far, ForwardingTables};
+use crate::address::Addresses;
 use crate::device::CAPABILITIES;
 
 const NODE_DESCRIPTION: u16 = 0x10;
@@ -44,6 +46,7 @@ type Written = BTreeMap<(u32, u16, u32), [u8; 64]>;
 #[derive(Debug)]
 pub(super) struct Agents {
     pub subnet: Subnet,
+    addresses: Addresses,
     pub far: Far,
     /// Devices by LID.
     pub lids: BTreeMap<u16, u32>,
@@ -64,14 +67,14 @@ pub(super) enum Refusal {
 }
 
 impl Agents {
-    pub fn new(subnet: Subnet, tables: ForwardingTables, switches: u32) -> Agents {
+    pub fn new((subnet, addresses): (Subnet, Addresses), tables: ForwardingTables, switches: u32) -> Agents {
         let ends = subnet.cables.iter().flat_map(|cable| {
             let [a, b] = cable.ends;
             [(a, (b, cable.speed)), (b, (a, cable.speed))]
         });
         let far = ends.collect();
         let lids = (0..).zip(&subnet.devices).filter_map(|(index, device)| Some((device.lid?, index))).collect();
-        Agents { subnet, far, lids, switches, tables, managers: Vec::new(), written: Written::new() }
+        Agents { subnet, addresses, far, lids, switches, tables, managers: Vec::new(), written: Written::new() }
     }
 
     fn device(&self, device: u32) -> Option<&Device> {
@@ -128,6 +131,7 @@ impl Agents {
         let device = self.device(plug.device)?;
         let is_switch = device.kind == Kind::Switch;
         let guid = device.guid.unwrap_or(0);
+        let port_guid = plug.device.checked_sub(self.switches).map_or(guid, |endpoint| self.addresses.interface(Lid(endpoint)));
         let written = self.written.get(&(plug.device, attribute, modifier));
         let mut data = [0; 64];
         match attribute {
@@ -138,7 +142,7 @@ impl Agents {
             }
             NODE_INFO => {
                 (data[0], data[1], data[2], data[3]) = (1, 1, if is_switch { 2 } else { 1 }, device.ports as u8);
-                for at in [4, 12, 20] {
+                for (at, guid) in [(4, guid), (12, guid), (20, port_guid)] {
                     data[at..at + 8].copy_from_slice(&guid.to_be_bytes());
                 }
                 data[28..30].copy_from_slice(&32_u16.to_be_bytes());
@@ -158,7 +162,7 @@ impl Agents {
             }
             PORT_INFO => return self.port_info(plug, self.meant(plug, modifier)),
             GUID_INFO | P_KEY_TABLE | SL_TO_VL | VL_ARBITRATION | MULTICAST_FORWARDING if written.is_some() => return written.copied(),
-            GUID_INFO if modifier == 0 => data[..8].copy_from_slice(&guid.to_be_bytes()),
+            GUID_INFO if modifier == 0 => data[..8].copy_from_slice(&port_guid.to_be_bytes()),
             P_KEY_TABLE if modifier & 0xffff == 0 => data[..2].copy_from_slice(&0xffff_u16.to_be_bytes()),
             // Every level has the lane of its number, as far as there are lanes; the last one is for management.
             SL_TO_VL => {

@@ -24,7 +24,7 @@ use fabriscope_fabric::import::Plug;
 use fabriscope_units::{Span, Time};
 use fabriscope_verbs::Lid;
 
-use crate::address;
+use crate::address::Addresses;
 use crate::question::{Answer, Op, Outcome, Question};
 use crate::thread::Thread;
 use crate::world::{Descriptor, Doing, Host, Key, World};
@@ -119,11 +119,12 @@ impl Management {
         let mut subnet = export::subnet(&cluster.fabric);
         let graph = &cluster.fabric.graph;
         let (switches, endpoints) = (graph.switch_count(), graph.endpoint_count());
+        let addresses = Addresses::of(&cluster.parts);
         // Adapters have the numbers that verbs show; switches come after them.
         for (index, device) in (0..).zip(&mut subnet.devices) {
             device.lid = u16::try_from(if index < switches { endpoints + index + 1 } else { index - switches + 1 }).ok();
             if index >= switches {
-                device.guid = Some(address::guid(Lid(index - switches)));
+                device.guid = Some(addresses.guid(Lid(index - switches)));
                 device.description = format!("endpoint{} HCA-1", index - switches);
             }
         }
@@ -132,7 +133,7 @@ impl Management {
             let endpoints = cluster.parts.endpoints_of(*seat).unwrap_or_default();
             for (endpoint, device) in endpoints.zip(&host.devices) {
                 if let Some(of) = subnet.devices.get_mut((switches + endpoint) as usize) {
-                    of.description = format!("{} {}", host.name, device.name());
+                    of.description = device.description().to_owned();
                     manager_files.insert(switches + endpoint, host.folder.join(device.manager_file()));
                 }
             }
@@ -146,7 +147,7 @@ impl Management {
         };
         let links = (0..).zip(graph.links()).map(|(number, link)| (plug(link), number)).collect();
         Management {
-            agents: Agents::new(subnet, ForwardingTables::new(cluster), switches),
+            agents: Agents::new((subnet, addresses), ForwardingTables::new(cluster), switches),
             counters: PortCounters::default(),
             control,
             links,

@@ -4,11 +4,13 @@ mod draft;
 mod fabric;
 mod join;
 mod node;
+mod profile;
 
 use fabriscope_units::Remedy;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use fabriscope_catalog::profile::Profile;
 use fabriscope_fabric::Tables;
 use fabriscope_fabric::import::{self, LftsSummary, Subnet};
 use fabriscope_report::Outcome;
@@ -23,7 +25,7 @@ use crate::output::{Output, OutputArgs};
 pub struct Args {
     /// Output of ibnetdiscover, a file of ibsim, opensm-subnet.lst, topology.conf or topology.yaml of Slurm, a cabling plan
     /// in dot, a topology of htsim, HPCC or SimAI, or an edge list; of a node what `lstopo --of xml` or `nvidia-smi topo -m`
-    /// prints, or a file of NCCL_TOPO_DUMP_FILE; may be compressed by gzip
+    /// prints, a file of NCCL_TOPO_DUMP_FILE or the profile of a hardware mock in YAML; may be compressed by gzip
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Forwarding tables of the same fabric: opensm-lfts.dump or the output of dump_fts; may be compressed by gzip
@@ -46,6 +48,7 @@ const EXAMPLES: &str = "\
 Examples:
   fabriscope import fabrics/dgx-ndr.ibnetdiscover
   fabriscope import fabrics/nodes/hgx-h100.nccl.xml
+  fabriscope import examples/profiles/hgx-h100.yaml     the parts that a profile of mock-nvml becomes
   fabriscope import fabrics/selene-compute.ibnetdiscover.gz --json -o selene.json
   fabriscope import mine.topo -o mine.toml              a cluster to begin with, for bench --on, topo and labs
   fabriscope import mine.topo --hosts gpu[01-16] --node dgx-a100 -o mine.toml
@@ -63,6 +66,8 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     }
     let outcome = if fabriscope_machine::import::looks_like(&text) {
         of_node(args, &text, cluster, context, output)?
+    } else if fabriscope_catalog::profile::looks_like(&text) {
+        of_profile(args, &text, cluster, (context, output))?
     } else {
         let subnet = parse(&args.file, &text)?;
         let mut outcome = of_fabric(args, &subnet, context)?;
@@ -96,6 +101,27 @@ fn of_node(args: &Args, text: &str, part: Option<&Path>, context: &Context, outp
         let (text, next) = draft::node(args, &file, path, context)?;
         outcome.begin(text);
         tell(&next, output);
+    }
+    Ok(outcome)
+}
+
+/// What there is to say of the profile of a hardware mock.
+fn of_profile(args: &Args, text: &str, cluster: Option<&Path>, (context, output): (&Context, &Output)) -> Result<Outcome, Failure> {
+    if args.tables.is_some() || !args.nodes.is_empty() || args.hosts.is_some() || args.node.is_some() {
+        let message = format!("{} is the profile of one node, not a fabric", args.file.display());
+        return Err(Failure::told(
+            message,
+            "leave out --tables, --nodes, --hosts and --node; `fabriscope: { node: NAME }` in the file names a node",
+        ));
+    }
+    let catalog = context.catalog()?;
+    let file = args.file.display().to_string();
+    let read = Profile::parse(catalog, &file, text, None).map_err(Failure::of)?;
+    let mut outcome = profile::outcome(&args.file, &read.resolve(catalog).map_err(Failure::of)?);
+    if let Some(path) = cluster {
+        outcome.begin(read.toml().to_owned());
+        let path = path.display();
+        tell(&format!("# {path}: the cluster of {file}\n# next: fabriscope bench ib_send_lat --on {path}\n"), output);
     }
     Ok(outcome)
 }

@@ -30,7 +30,7 @@ impl Source {
     /// The fabric of a cluster or a file.
     pub fn read(name: &str, context: &Context) -> Result<Source, Failure> {
         let path = Path::new(name);
-        let is_cluster = path.extension().is_some_and(|extension| extension == "toml") || !path.is_file();
+        let is_cluster = fabriscope_catalog::is_cluster_file(path) || !path.is_file();
         if is_cluster {
             return Source::of_cluster(name, context.cluster(name)?);
         }

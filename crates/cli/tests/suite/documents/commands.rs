@@ -35,7 +35,7 @@ fn commands_name_what_there_is() {
             }
             if let Some(cluster) = words.iter().skip_while(|word| **word != "--on").nth(1) {
                 let (cluster, _) = cluster.split_once(':').unwrap_or((cluster, ""));
-                known &= placeholder(cluster) || cluster.ends_with(".toml") || clusters.contains(cluster);
+                known &= placeholder(cluster) || [".toml", ".yaml"].iter().any(|end| cluster.ends_with(end)) || clusters.contains(cluster);
             }
             if !known {
                 wrong.push(format!("{document}: fabriscope {command}"));

@@ -39,7 +39,7 @@ impl Bench {
         let folder = std::env::temp_dir().join(format!("fabriscope-documents-{}-{}", std::process::id(), document.replace('/', "-")));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).unwrap();
-        for name in ["labs", "fabrics", "validation", "catalog"] {
+        for name in ["labs", "fabrics", "validation", "catalog", "examples"] {
             std::os::unix::fs::symlink(root().join(name), folder.join(name)).unwrap();
         }
         for block in read(document).split("```").skip(1).step_by(2) {
