@@ -15,6 +15,7 @@ mod cm;
 mod device;
 mod elf;
 mod error;
+mod folder;
 mod gpu;
 mod launch;
 mod management;
@@ -22,6 +23,7 @@ mod memory;
 mod ports;
 mod process;
 mod question;
+mod real;
 mod sockets;
 mod stream;
 mod task;
@@ -30,15 +32,37 @@ mod verbs;
 mod world;
 
 pub use error::LiveError;
-pub use launch::{Ended, HostCommand, abandon, run, seats};
+pub use folder::abandon;
+pub use launch::{Ended, run, seats};
 pub use sockets::Management;
 
 /// The stand-in, for this machine; empty where there is none.
 static STAND_IN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/stand_in.so"));
 
+/// A program of the command line.
+#[derive(Debug, Clone)]
+pub struct HostCommand {
+    /// The host's name.
+    pub host: String,
+    /// The program and its arguments.
+    pub words: Vec<std::ffi::OsString>,
+}
+
+/// Which time programs see.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Clock {
+    /// That of the simulated fabric.
+    #[default]
+    Virtual,
+    /// The machine's, with adapters in software.
+    Real,
+}
+
 /// How programs are run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Settings {
+    /// The time that they see.
+    pub clock: Clock,
     /// The network of their sockets.
     pub management: Management,
     /// Ranks of an MPI job on each host, by the number that their launcher gives them; without it all stay where the launcher is.

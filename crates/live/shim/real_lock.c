@@ -1,0 +1,165 @@
+/* Who works for the adapter of a process: the program while it polls, a thread of ours while it does not.
+ *
+ * A program that polls sees what comes at once, and nobody has to wake it: it says so (`asleep` is 0), and the thread only looks now and then
+ * whether that is still true. Otherwise the thread sleeps until a peer wakes it, or until time alone makes something happen. */
+#define _GNU_SOURCE
+#include "real.h"
+#include "parts.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Tries before others are let run: whoever has the lock may have lost its core. */
+#define TRIES 64
+/* How long a program may not have polled before the thread takes over, in ns. Basis: assumed; two wake-ups a millisecond cost no core. */
+#define TICK_NS 1000000
+/* Nobody tells the thread that a program posted: for how long it sleeps at the most, in ns, before it looks which peers are late. */
+#define LONGEST_NS 20000000u
+/* Rounds without anything in which the thread goes on before it sleeps: whoever asks once mostly asks again. */
+#define LINGER 64
+
+static _Atomic uint32_t held;
+static bool claimed;       /* the program polls */
+static uint32_t polls;
+
+static inline void pause_a_little(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#else
+	__asm__ volatile("yield");
+#endif
+}
+
+void real_lock(void)
+{
+	for (uint32_t tries = 1; atomic_exchange_explicit(&held, 1, memory_order_acquire); tries++) {
+		while (atomic_load_explicit(&held, memory_order_relaxed) && tries++ % TRIES)
+			pause_a_little();
+		if (tries % TRIES == 0)
+			live_syscall(SYS_sched_yield);
+	}
+}
+void real_unlock(void) { atomic_store_explicit(&held, 0, memory_order_release); }
+
+/* In a child of fork: its parent's threads are not there. */
+void real_forget_lock(void) { held = 0; }
+
+static void wake(_Atomic uint32_t *word) { live_syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0); }
+
+void real_wake(uint32_t process)
+{
+	_Atomic uint32_t *asleep = &real_adapter.fabric->process[process].asleep;
+	/* What was written before is seen by whoever is seen awake here. */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load_explicit(asleep, memory_order_relaxed) && atomic_exchange(asleep, 0))
+		wake(asleep);
+}
+
+void real_polls(void)
+{
+	polls++;
+	if (claimed || real_adapter.armed)
+		return;
+	claimed = true;
+	atomic_store(&real_adapter.me->asleep, 0);
+	/* From now on the thread looks whether the program still polls. */
+	wake(&real_adapter.me->asleep);
+}
+
+void real_hand_over(void)
+{
+	claimed = false;
+	atomic_store(&real_adapter.me->asleep, 1);
+	real_progress();
+}
+
+bool real_progress(void)
+{
+	bool found = real_drain();
+	for (struct qp *qp = real_adapter.busy, *next; qp; qp = next) {
+		next = qp->busy_next;
+		real_hear(qp);
+	}
+	if (atomic_load_explicit(&real_adapter.me->attention, memory_order_relaxed))
+		real_look_for_broken();
+	if (!found)
+		real_pay();
+	return found;
+}
+
+uint64_t real_look_at_clock(void)
+{
+	uint64_t first = UINT64_MAX, now = real_adapter.busy ? live_real_ns() : 0;
+	for (struct qp *qp = real_adapter.busy, *next; qp; qp = next) {
+		next = qp->busy_next;
+		uint64_t due = real_clock_of(qp, now);
+		first = due < first ? due : first;
+	}
+	return first;
+}
+
+static void sleep_until(uint64_t due, uint32_t value)
+{
+	uint64_t now = live_real_ns(), left = due < now ? 0 : due - now;
+	left = left < LONGEST_NS ? left : LONGEST_NS;
+	const struct timespec how = { 0, (long)left };
+	live_syscall(SYS_futex, &real_adapter.me->asleep, FUTEX_WAIT, value, &how, NULL, 0);
+}
+
+/* Works until nothing is left to do; gives when something will be. */
+static uint64_t take_over(void)
+{
+	uint64_t due = UINT64_MAX;
+	for (int idle = 0; idle < LINGER; idle++) {
+		real_lock();
+		if (idle && claimed) {
+			real_unlock();
+			return 0;
+		}
+		claimed = false;
+		atomic_store(&real_adapter.me->asleep, 1);
+		if (real_progress())
+			idle = 0;
+		due = real_look_at_clock();
+		real_unlock();
+		live_syscall(SYS_sched_yield);
+	}
+	return due;
+}
+
+static void *work(void *unused)
+{
+	(void)unused;
+	uint32_t seen = polls;
+	while (real_adapter.joined) {
+		if (claimed && polls != seen) {
+			seen = polls;
+			sleep_until(live_real_ns() + TICK_NS, 0);
+		} else {
+			sleep_until(take_over(), 1);
+		}
+	}
+	return NULL;
+}
+
+/* Signals are the program's. */
+void real_begin_thread(void)
+{
+	REAL(pthread_create);
+	sigset_t all, before;
+	pthread_t thread;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	claimed = false;
+	if (real(&thread, NULL, work, NULL) == 0)
+		pthread_detach(thread);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
