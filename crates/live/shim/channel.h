@@ -181,6 +181,8 @@ int64_t *live_real_args(void);
 uint8_t *live_real_question(void);
 uint64_t *live_real_post(size_t bytes);
 uint64_t live_real_ns(void);
+/* OP_POLL_CQ: the one question that is asked so often that its way counts. */
+int64_t live_real_poll(uint32_t nic, uint32_t cq, int64_t most);
 void live_real_start(const char *folder);
 void live_real_end(void);
 

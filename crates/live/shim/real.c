@@ -67,6 +67,17 @@ int64_t live_real_answer(enum live_op op)
 	return result;
 }
 
+int64_t live_real_poll(uint32_t nic, uint32_t cq, int64_t most)
+{
+	struct room *of = room();
+	if (!real_adapter.joined)
+		return -EINVAL;
+	real_lock();
+	int64_t found = real_poll(real_cq(nic, cq), most, (uint64_t *)of->data);
+	real_unlock();
+	return found;
+}
+
 uint64_t live_real_ns(void)
 {
 	struct timespec now;
@@ -232,8 +243,6 @@ static int64_t answer(enum live_op op, int64_t args[8], uint8_t *bytes, size_t p
 	switch (op) {
 	case OP_POST:
 		return real_post(bytes, posts, &args[0]);
-	case OP_POLL_CQ:
-		return real_poll(real_cq(nic, number), args[2], (uint64_t *)bytes);
 	case OP_CREATE_QP:
 		return real_create_qp((const uint64_t *)bytes);
 	case OP_MODIFY_QP:

@@ -191,6 +191,12 @@ struct qp {
 	struct qp *busy_next, *owes_next;
 };
 
+/* What is known here of a ring that others take from: looking costs a line of memory on its way. */
+struct outgoing {
+	struct real_ring *ring; /* NULL: nothing was sent there */
+	uint32_t head, tail, byte_head, byte_tail;
+};
+
 struct real_adapter {
 	struct real_directory *directory;
 	struct real_fabric *fabric;
@@ -200,6 +206,7 @@ struct real_adapter {
 	struct qp *busy, *owing;
 	uint32_t owed;
 	unsigned armed;            /* completion queues that wait for an event */
+	struct outgoing to[MOST_PROCESSES];
 };
 extern struct real_adapter real_adapter;
 
@@ -215,6 +222,7 @@ void real_forget_lock(void);
 /* Somebody of the program polls, and sees what comes; nobody does so any more. */
 void real_polls(void);
 void real_hand_over(void);
+void real_rest(void);
 void real_begin_thread(void);
 void real_wake(uint32_t process);
 /* Takes all that came, and sends what waits; whether there was anything. */

@@ -4,15 +4,14 @@
 #include "parts.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
-/* Polls of nothing in a row before others are let run, and how often the clock is looked at after that. Basis: assumed, some 10 us. */
-#define PATIENCE 1000
-#define CLOCK_EVERY 64
+/* Polls of nothing in a row before others are let run. Basis: assumed, some 10 us. */
+#define PATIENCE 500
 #define EVENT_CQ_ERROR 0
 
 /* ---- what tells a program to look: a descriptor that can be read ---- */
@@ -22,21 +21,23 @@ static void raise_descriptor(int fd)
 	const uint64_t one = 1;
 	live_syscall(SYS_write, fd, &one, sizeof one, 0, 0, 0);
 }
+/* Without waiting: a thread that waits there may have read it in the meantime. */
 static void lower_descriptor(int fd)
 {
 	uint64_t count;
-	live_syscall(SYS_read, fd, &count, sizeof count, 0, 0, 0);
+	struct iovec into = { &count, sizeof count };
+	live_syscall(SYS_preadv2, fd, &into, 1, -1, -1, RWF_NOWAIT);
 }
 
-/* Lets go of the lock until a descriptor can be read. */
-static bool await_descriptor(int fd)
+/* Lets go of the lock until a descriptor can be read: by reading, as on hardware, so that signals do to it what they do there. 0, or an error. */
+static int await_descriptor(int fd)
 {
-	struct pollfd one = { fd, POLLIN, 0 };
+	uint64_t count;
 	real_hand_over();
 	real_unlock();
-	long found = live_syscall(SYS_ppoll, &one, 1, NULL, NULL, 8, 0);
+	int error = live_syscall(SYS_read, fd, &count, sizeof count, 0, 0, 0) < 0 ? errno : 0;
 	real_lock();
-	return found > 0 && !(one.revents & POLLNVAL);
+	return error;
 }
 
 /* ---- completion queues ---- */
@@ -119,17 +120,6 @@ static void release(const struct completion *of)
 		qp->queue.freed++;
 }
 
-/* Who finds nothing for long lets others run, and looks what time has brought. */
-static void found_nothing(void)
-{
-	static uint32_t idle;
-	if (++idle % CLOCK_EVERY == 0)
-		real_look_at_clock();
-	real_unlock();
-	live_syscall(SYS_sched_yield);
-	real_lock();
-}
-
 int64_t real_poll(struct cq *cq, int64_t most, uint64_t *words)
 {
 	static uint32_t empty;
@@ -139,10 +129,13 @@ int64_t real_poll(struct cq *cq, int64_t most, uint64_t *words)
 	if (cq->head == cq->tail)
 		real_progress();
 	if (cq->head == cq->tail) {
-		if (++empty > PATIENCE)
-			found_nothing();
-		return 0;
+		if (++empty <= PATIENCE)
+			return 0;
+		/* It may be that nobody else can run. */
+		real_rest();
 	}
+	if (cq->head == cq->tail)
+		return 0;
 	empty = 0;
 	int64_t found = 0;
 	for (; found < most && cq->tail != cq->head; found++, words += WC_WORDS) {
@@ -248,8 +241,11 @@ int64_t real_take_event(uint32_t id, bool waits)
 	while (!channel->first) {
 		if (!waits)
 			return -EAGAIN;
-		if (!await_descriptor(channel->fd))
-			return -EINTR;
+		int error = await_descriptor(channel->fd);
+		if (error)
+			return -error;
+		if (channel->first)
+			raise_descriptor(channel->fd);
 	}
 	struct cq *cq = channel->first;
 	if (--cq->events == 0)
@@ -357,7 +353,10 @@ int64_t real_take_async(uint32_t nic, bool waits, int64_t *number)
 			fd = opened[i].nic == nic ? opened[i].fd : fd;
 		if (!waits || fd < 0)
 			return -EAGAIN;
-		if (!await_descriptor(fd))
-			return -EINTR;
+		int error = await_descriptor(fd);
+		if (error)
+			return -error;
+		if (waiting_notices(nic))
+			raise_descriptor(fd);
 	}
 }

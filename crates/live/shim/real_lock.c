@@ -23,11 +23,14 @@
 /* Nobody tells the thread that a program posted: for how long it sleeps at the most, in ns, before it looks which peers are late. */
 #define LONGEST_NS 20000000u
 /* Rounds without anything in which the thread goes on before it sleeps: whoever asks once mostly asks again. */
-#define LINGER 64
+#define LINGER 20
+/* How long a program that polls without finding anything is kept at the most, in ns: others run in the meantime. Basis: assumed. */
+#define KEPT_NS 50000
 
 static _Atomic uint32_t held;
 static bool claimed;       /* the program polls */
 static uint32_t polls;
+static _Atomic uint32_t ticking; /* the thread waits for a tick; a futex */
 
 static inline void pause_a_little(void)
 {
@@ -74,11 +77,35 @@ void real_polls(void)
 	wake(&real_adapter.me->asleep);
 }
 
+/* Waits for a word of this process to become another; not with the lock. */
+static void await(_Atomic uint32_t *word, uint32_t value, uint64_t ns)
+{
+	const struct timespec how = { 0, (long)(ns < LONGEST_NS ? ns : LONGEST_NS) };
+	live_syscall(SYS_futex, word, FUTEX_WAIT, value, &how, NULL, 0);
+}
+
+/* The program has polled for long without finding anything: it gives up its core until something comes, or for a while. */
+void real_rest(void)
+{
+	_Atomic uint32_t *asleep = &real_adapter.me->asleep;
+	atomic_store(asleep, 1);
+	if (!real_progress()) {
+		real_look_at_clock();
+		real_unlock();
+		await(asleep, 1, KEPT_NS);
+		real_lock();
+	}
+	if (claimed)
+		atomic_store(asleep, 0);
+}
+
 void real_hand_over(void)
 {
 	claimed = false;
 	atomic_store(&real_adapter.me->asleep, 1);
 	real_progress();
+	if (atomic_exchange(&ticking, 0))
+		wake(&ticking);
 }
 
 bool real_progress(void)
@@ -106,15 +133,7 @@ uint64_t real_look_at_clock(void)
 	return first;
 }
 
-static void sleep_until(uint64_t due, uint32_t value)
-{
-	uint64_t now = live_real_ns(), left = due < now ? 0 : due - now;
-	left = left < LONGEST_NS ? left : LONGEST_NS;
-	const struct timespec how = { 0, (long)left };
-	live_syscall(SYS_futex, &real_adapter.me->asleep, FUTEX_WAIT, value, &how, NULL, 0);
-}
-
-/* Works until nothing is left to do; gives when something will be. */
+/* Works until nothing is left to do; gives for how long there will not be, in ns. */
 static uint64_t take_over(void)
 {
 	uint64_t due = UINT64_MAX;
@@ -130,9 +149,10 @@ static uint64_t take_over(void)
 			idle = 0;
 		due = real_look_at_clock();
 		real_unlock();
-		live_syscall(SYS_sched_yield);
+		pause_a_little();
 	}
-	return due;
+	uint64_t now = due == UINT64_MAX ? 0 : live_real_ns();
+	return due > now ? due - now : 0;
 }
 
 static void *work(void *unused)
@@ -142,9 +162,10 @@ static void *work(void *unused)
 	while (real_adapter.joined) {
 		if (claimed && polls != seen) {
 			seen = polls;
-			sleep_until(live_real_ns() + TICK_NS, 0);
+			atomic_store(&ticking, 1);
+			await(&ticking, 1, TICK_NS);
 		} else {
-			sleep_until(take_over(), 1);
+			await(&real_adapter.me->asleep, 1, take_over());
 		}
 	}
 	return NULL;

@@ -105,28 +105,41 @@ void real_acked(struct qp *qp, uint32_t messages)
 
 /* ---- messages into the ring ---- */
 
-static struct real_ring *ring_to(uint32_t process)
+static struct outgoing *ring_to(uint32_t process)
 {
-	struct real_process *to = &real_adapter.fabric->process[process];
-	_Atomic uint64_t *senders = &to->senders[real_adapter.number / 64];
-	uint64_t bit = 1ull << real_adapter.number % 64;
-	if (!(atomic_load_explicit(senders, memory_order_relaxed) & bit))
-		atomic_fetch_or(senders, bit);
-	return &real_adapter.fabric->ring[real_adapter.number][process];
+	struct outgoing *to = &real_adapter.to[process];
+	if (to->ring)
+		return to;
+	to->ring = &real_adapter.fabric->ring[real_adapter.number][process];
+	/* One that had this place before may have left messages. */
+	to->head = atomic_load(&to->ring->head);
+	to->byte_head = atomic_load(&to->ring->byte_head);
+	to->tail = atomic_load(&to->ring->tail);
+	to->byte_tail = atomic_load(&to->ring->byte_tail);
+	atomic_fetch_or(&real_adapter.fabric->process[process].senders[real_adapter.number / 64], 1ull << real_adapter.number % 64);
+	return to;
 }
 
-/* Room for `bytes` in one piece behind all others; false where receivers have not taken enough. */
-static bool find_bytes(struct real_ring *ring, uint32_t bytes, struct real_slot *slot)
+/* Looks how much the receiver has taken. */
+static void look(struct outgoing *to)
 {
-	uint32_t head = atomic_load_explicit(&ring->byte_head, memory_order_relaxed), place = head;
+	to->tail = atomic_load_explicit(&to->ring->tail, memory_order_acquire);
+	to->byte_tail = atomic_load_explicit(&to->ring->byte_tail, memory_order_relaxed);
+}
+
+/* Where there is room for `bytes` in one piece behind all others; false where the receiver has not taken enough. */
+static bool find_room(struct outgoing *to, uint32_t bytes, uint32_t *place)
+{
+	*place = to->byte_head;
 	bytes = (bytes + 63u) & ~63u;
-	if (place % RING_BYTES + bytes > RING_BYTES)
-		place += RING_BYTES - place % RING_BYTES;
-	if (place + bytes - atomic_load_explicit(&ring->byte_tail, memory_order_acquire) > RING_BYTES)
-		return false;
-	slot->place = place;
-	slot->end = place + bytes;
-	return true;
+	if (*place % RING_BYTES + bytes > RING_BYTES)
+		*place += RING_BYTES - *place % RING_BYTES;
+	for (int tries = 0; tries < 2; tries++) {
+		if (to->head - to->tail < RING_SLOTS && *place + bytes - to->byte_tail <= RING_BYTES)
+			return true;
+		look(to);
+	}
+	return false;
 }
 
 static void gather(struct qp *qp, struct request *request, uint8_t *to)
@@ -162,15 +175,14 @@ static uint32_t beside(const struct request *request, uint32_t length)
 
 static bool put(struct qp *qp, struct request *request, uint32_t process, uint32_t to, uint8_t kind)
 {
-	struct real_ring *ring = ring_to(process);
-	uint32_t head = atomic_load_explicit(&ring->head, memory_order_relaxed), length = kind == MESSAGE_WRITE_IMM ? 0 : request->length;
-	struct real_slot *slot = &ring->slot[head % RING_SLOTS];
-	uint32_t more = beside(request, length);
-	if (head - atomic_load_explicit(&ring->tail, memory_order_acquire) == RING_SLOTS)
+	struct outgoing *out = ring_to(process);
+	struct real_ring *ring = out->ring;
+	uint32_t length = kind == MESSAGE_WRITE_IMM ? 0 : request->length, more = beside(request, length), place;
+	struct real_slot *slot = &ring->slot[out->head % RING_SLOTS];
+	if (!find_room(out, more, &place))
 		return false;
-	slot->place = slot->end = atomic_load_explicit(&ring->byte_head, memory_order_relaxed);
-	if (more && !find_bytes(ring, more, slot))
-		return false;
+	slot->place = place;
+	slot->end = place + ((more + 63u) & ~63u);
 	bool has_imm = request->opcode == WR_SEND_WITH_IMM || request->opcode == WR_RDMA_WRITE_WITH_IMM;
 	slot->kind = kind;
 	slot->flags = (uint8_t)((has_imm ? MESSAGE_HAS_IMM : 0) | (request->flags & SEND_SOLICITED ? MESSAGE_SOLICITED : 0));
@@ -184,15 +196,17 @@ static bool put(struct qp *qp, struct request *request, uint32_t process, uint32
 	slot->qkey = request->qkey;
 	slot->lid = qp->shared->lid;
 	slot->sl = request->sl;
-	uint8_t *bytes = more ? ring->bytes + slot->place % RING_BYTES : slot->bytes;
+	uint8_t *bytes = more ? ring->bytes + place % RING_BYTES : slot->bytes;
 	if (length > EAGER_BYTES)
 		slot->pieces = list_pieces(request, (uint64_t *)bytes);
 	else if (length)
 		gather(qp, request, bytes);
 	qp->owes = false;
-	atomic_store_explicit(&ring->byte_head, slot->end, memory_order_relaxed);
-	atomic_store_explicit(&ring->head, head + 1, memory_order_relaxed);
-	atomic_store_explicit(&slot->turn, head + 1, memory_order_release);
+	out->byte_head = slot->end;
+	out->head++;
+	atomic_store_explicit(&ring->byte_head, out->byte_head, memory_order_relaxed);
+	atomic_store_explicit(&ring->head, out->head, memory_order_relaxed);
+	atomic_store_explicit(&slot->turn, out->head, memory_order_release);
 	real_wake(process);
 	return true;
 }

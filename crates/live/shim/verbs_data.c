@@ -203,13 +203,16 @@ int live_poll_cq(struct abi_cq *cq, int most, struct abi_wc *into)
 		live_spend(live_arena->poll_empty);
 		return 0;
 	}
-	int64_t found = LIVE_ASK(OP_POLL_CQ, nic, cq->handle, most > 256 ? 256 : most, again);
+	most = most > 256 ? 256 : most;
+	int64_t found = live_mine ? LIVE_ASK(OP_POLL_CQ, nic, cq->handle, most, again) : live_real_poll(nic, cq->handle, most);
 	if (found < 0)
 		return (int)found;
 	if (found)
 		live_empty.count = 0;
 	else if (live_mine)
 		find_empty(cq);
+	if (!found)
+		return 0;
 	const uint64_t *words = (const uint64_t *)live_question();
 	for (int64_t i = 0; i < found; i++, words += WC_WORDS) {
 		into[i] = (struct abi_wc){
