@@ -183,7 +183,7 @@ struct qp {
 	uint32_t retries, not_ready_retries;
 	/* The other side: the number of the next message, whether the peer has not heard of the last. */
 	uint32_t expected;
-	bool owes, skips;
+	bool owes;
 	struct receives queue;
 	/* Attributes as they were given; index by bit of the mask. */
 	uint64_t attr[28], given;

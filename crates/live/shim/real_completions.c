@@ -26,7 +26,7 @@ static void lower_descriptor(int fd)
 {
 	uint64_t count;
 	struct iovec into = { &count, sizeof count };
-	live_syscall(SYS_preadv2, fd, &into, 1, -1, -1, RWF_NOWAIT);
+	live_syscall(SYS_preadv2, fd, &into, 1, -1l, -1l, RWF_NOWAIT);
 }
 
 /* Lets go of the lock until a descriptor can be read: by reading, as on hardware, so that signals do to it what they do there. 0, or an error. */

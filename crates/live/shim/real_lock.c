@@ -24,12 +24,14 @@
 #define LONGEST_NS 20000000u
 /* Rounds without anything in which the thread goes on before it sleeps: whoever asks once mostly asks again. */
 #define LINGER 20
+/* Polls after which a program that has asked for an event is believed to wait by polling. Basis: assumed. */
+#define FEW 16
 /* How long a program that polls without finding anything is kept at the most, in ns: others run in the meantime. Basis: assumed. */
 #define KEPT_NS 50000
 
 static _Atomic uint32_t held;
 static bool claimed;       /* the program polls */
-static uint32_t polls;
+static uint32_t polls, since_armed;
 static _Atomic uint32_t ticking; /* the thread waits for a tick; a futex */
 
 static inline void pause_a_little(void)
@@ -69,7 +71,8 @@ void real_wake(uint32_t process)
 void real_polls(void)
 {
 	polls++;
-	if (claimed || real_adapter.armed)
+	/* Who takes what an event told of polls only a few times before it waits for the next. */
+	if (claimed || (real_adapter.armed && ++since_armed < FEW))
 		return;
 	claimed = true;
 	atomic_store(&real_adapter.me->asleep, 0);
@@ -102,6 +105,7 @@ void real_rest(void)
 void real_hand_over(void)
 {
 	claimed = false;
+	since_armed = 0;
 	atomic_store(&real_adapter.me->asleep, 1);
 	real_progress();
 	if (atomic_exchange(&ticking, 0))

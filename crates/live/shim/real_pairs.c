@@ -36,7 +36,7 @@ void real_leave_pairs(void) { memset(own, 0, sizeof own); }
 
 static struct real_pair *free_pair(uint32_t *number)
 {
-	static uint32_t generation, hint = FIRST_PAIR;
+	static uint32_t hint = FIRST_PAIR;
 	struct real_fabric *fabric = real_adapter.fabric;
 	for (uint32_t i = 0; i < MOST_PAIRS; i++) {
 		uint32_t place = (hint + i) % MOST_PAIRS, nobody = 0;
@@ -48,7 +48,7 @@ static struct real_pair *free_pair(uint32_t *number)
 		for (uint32_t most = atomic_load(&fabric->pairs);
 		     most <= place && !atomic_compare_exchange_weak(&fabric->pairs, &most, place + 1);)
 			;
-		generation = (of->number / MOST_PAIRS + 1) % GENERATIONS;
+		uint32_t generation = of->number ? (of->number / MOST_PAIRS + 1) % GENERATIONS : 0;
 		*number = generation * MOST_PAIRS + place;
 		return of;
 	}
@@ -234,7 +234,7 @@ static void reset(struct qp *qp)
 	qp->given = 0;
 	qp->front = qp->next = qp->posted = qp->freed = qp->sent = qp->expected = 0;
 	qp->queue.posted = qp->queue.taken = qp->queue.freed = 0;
-	qp->established = qp->skips = false;
+	qp->established = false;
 	atomic_store(&qp->shared->acked, 0);
 	atomic_store(&qp->shared->nak, 0);
 	atomic_store(&qp->shared->broken, 0);

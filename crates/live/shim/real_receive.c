@@ -212,15 +212,11 @@ static void receive(struct qp *qp, const struct message *of)
 	struct taken into;
 	establish(qp);
 	if (!take_receive(qp, &into)) {
-		if (qp->type == QPT_RC && !qp->skips) {
-			/* The sender begins again here; what comes until then is not taken. */
-			qp->skips = true;
-			refuse(qp, NAK_NOT_READY, (uint32_t)real_attr(qp, QP_MIN_RNR_TIMER));
-		}
+		/* The sender begins again here: what comes until then has other numbers, and is not taken. */
+		refuse(qp, NAK_NOT_READY, (uint32_t)real_attr(qp, QP_MIN_RNR_TIMER));
 		qp->expected += qp->type == QPT_UC;
 		return;
 	}
-	qp->skips = false;
 	uint32_t status = slot->kind == MESSAGE_WRITE_IMM ? 0 : misfit(qp, &into, slot->length);
 	if (status) {
 		broken(qp, &into, status);
