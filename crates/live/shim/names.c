@@ -126,6 +126,12 @@ FILE *fopen64(const char *path, const char *mode) { return fopen(path, mode); }
 
 static mode_t mode_of(int flags, va_list list) { return flags & (O_CREAT | O_TMPFILE) ? va_arg(list, mode_t) : 0; }
 
+/* What manages connections and the subnet is in virtual time only: programs hear that there is no such device. */
+static bool is_absent(const char *path)
+{
+	return live_real && (!strcmp(path, "/dev/infiniband/rdma_cm") || !strncmp(path, "/dev/infiniband/umad", 20));
+}
+
 int open(const char *path, int flags, ...)
 {
 	ROOM;
@@ -133,6 +139,8 @@ int open(const char *path, int flags, ...)
 	va_start(list, flags);
 	mode_t mode = mode_of(flags, list);
 	va_end(list);
+	if (is_absent(path))
+		return errno = ENODEV, -1;
 	int fd = (int)live_syscall(SYS_openat, AT_FDCWD, OF_HOST(path), flags, mode, 0, 0);
 	if (live_is_management(path))
 		return live_open_management(fd, path);

@@ -176,6 +176,7 @@ static int64_t find_place(uint32_t pid)
 static void clear_place(uint32_t number)
 {
 	struct real_fabric *fabric = real_adapter.fabric;
+	real_leave_groups(number);
 	for (uint32_t i = 0; i < atomic_load(&fabric->pairs); i++)
 		if (atomic_load(&fabric->pair[i].process) == number + 1)
 			atomic_store(&fabric->pair[i].process, 0);
@@ -252,7 +253,7 @@ static int64_t answer(enum live_op op, int64_t args[8], uint8_t *bytes, size_t p
 	case OP_DESTROY_QP:
 		return real_destroy_qp(nic, number);
 	default:
-		return real_object(op, args, bytes);
+		return real_object(op, args);
 	}
 }
 

@@ -18,6 +18,11 @@
 #define MOST_PROCESSES 128
 #define MOST_PAIRS 16384u
 #define MOST_MRS 65536u
+#define MOST_GROUPS 64
+#define MOST_MEMBERS 128
+/* The bit of an address that says: of a group. */
+#define GROUP_LID 0x80000000
+#define GROUP_QPN 0xffffffu
 #define RING_SLOTS 256u
 #define RING_BYTES (128u * 1024)
 /* Bytes of a message that stand in its slot; in the ring; beyond that the receiver fetches them. */
@@ -84,11 +89,18 @@ struct real_ring {
 	LINE uint8_t bytes[RING_BYTES];
 };
 
+struct real_group {
+	_Atomic uint32_t state;        /* of `real_groups.c` */
+	uint64_t gid[2];               /* its name */
+	_Atomic uint32_t member[MOST_MEMBERS];
+};
+
 struct real_fabric {
 	_Atomic uint32_t pairs, mrs;   /* places of the tables that were ever taken */
 	struct real_process process[MOST_PROCESSES];
 	struct real_pair pair[MOST_PAIRS];
 	struct real_mr mr[MOST_MRS];
+	struct real_group group[MOST_GROUPS];
 	struct real_ring ring[MOST_PROCESSES][MOST_PROCESSES]; /* from, to */
 };
 
@@ -157,6 +169,7 @@ struct srq {
 
 struct ah {
 	uint32_t nic, pd, lid, sl;
+	uint64_t gid[2];       /* of a group */
 };
 
 struct request {
@@ -172,7 +185,8 @@ struct qp {
 	struct real_pair *shared;
 	struct cq *send_cq, *recv_cq;
 	struct srq *srq;
-	bool sq_sig_all, established, drained;
+	bool sq_sig_all, established, drained, not_to_itself;
+	uint32_t groups;       /* that it is in */
 	/* The send queue: completed, given to the peer, posted; and those whose places are free again. */
 	uint32_t front, next, posted, freed;
 	uint32_t max_send, max_send_sge, max_inline, room;
@@ -231,7 +245,7 @@ bool real_progress(void);
 uint64_t real_look_at_clock(void);
 
 /* real_objects.c */
-int64_t real_object(enum live_op op, int64_t args[8], uint8_t *bytes);
+int64_t real_object(enum live_op op, int64_t args[8]);
 struct srq *real_srq(uint32_t nic, uint32_t id);
 struct cq *real_cq(uint32_t nic, uint32_t id);
 struct ah *real_ah(uint32_t nic, uint32_t id);
@@ -263,6 +277,15 @@ void real_fail(struct qp *qp, uint32_t status);
 void real_flush_sends(struct qp *qp);
 uint64_t real_clock_of(struct qp *qp, uint64_t now);
 void real_not_busy(struct qp *qp);
+
+/* A datagram to one queue pair of its node; false where there is no room now. */
+bool real_datagram_to(struct qp *qp, struct request *request, uint32_t number);
+
+/* real_groups.c */
+int64_t real_group(enum live_op op, const int64_t args[8]);
+void real_name_group(struct ah *ah, const int64_t words[2]);
+void real_send_to_group(struct qp *qp, struct request *request);
+void real_leave_groups(uint32_t process);
 
 /* real_remote.c */
 bool real_is_ready(const struct qp *qp, const struct real_pair *peer);

@@ -27,7 +27,7 @@ const char *real_own_name(void) { return own()->name; }
 uint32_t real_address_of(const char *name)
 {
 	const struct real_directory *directory = real_adapter.directory;
-	if (!name || !*name || !strcmp(name, "localhost"))
+	if (!name || !*name)
 		return real_own_address();
 	for (uint32_t i = 0; i < directory->hosts; i++)
 		if (!strcmp(directory->host[i].name, name))
@@ -127,7 +127,8 @@ int real_connect(int fd, const struct sockaddr *address, socklen_t length)
 	int result = -1;
 	for (int i = 0; i < TRIES; i++) {
 		result = (int)live_syscall(SYS_connect, fd, &to, length, 0, 0, 0);
-		if (result == 0 || errno != ECONNREFUSED || !live_blocks(fd))
+		/* Who looks whether its own machine has a server is told at once. */
+		if (result == 0 || errno != ECONNREFUSED || is_own || !live_blocks(fd))
 			break;
 		live_syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &a_while, NULL, 0, 0);
 		errno = ECONNREFUSED;

@@ -22,6 +22,8 @@
 #define TICK_NS 1000000
 /* Nobody tells the thread that a program posted: for how long it sleeps at the most, in ns, before it looks which peers are late. */
 #define LONGEST_NS 20000000u
+/* Rounds of the thread between looks at the launcher. */
+#define LOOKS 16
 /* Rounds without anything in which the thread goes on before it sleeps: whoever asks once mostly asks again. */
 #define LINGER 20
 /* Polls after which a program that has asked for an event is believed to wait by polling. Basis: assumed. */
@@ -163,7 +165,10 @@ static void *work(void *unused)
 {
 	(void)unused;
 	uint32_t seen = polls;
-	while (real_adapter.joined) {
+	for (uint32_t round = 1; real_adapter.joined; round++) {
+		/* Without the launcher nothing goes on. */
+		if (round % LOOKS == 0 && live_syscall(SYS_kill, real_adapter.directory->launcher, 0) < 0 && errno == ESRCH)
+			live_syscall(SYS_exit_group, 137);
 		if (claimed && polls != seen) {
 			seen = polls;
 			atomic_store(&ticking, 1);

@@ -252,13 +252,13 @@ static int64_t limit_srq(uint32_t nic, uint32_t id, uint32_t limit)
 
 static int64_t create_ah(uint32_t nic, const int64_t args[8])
 {
-	if (args[2] & 0x80000000)
-		return -EOPNOTSUPP; /* of groups */
 	if (args[3] < 0 || args[3] > 15 || !real_use_pd(nic, (uint32_t)args[1], 1))
 		return -EINVAL;
 	struct ah *made = malloc(sizeof *made);
-	if (made)
-		*made = (struct ah){ nic, (uint32_t)args[1], (uint32_t)args[2], (uint32_t)args[3] };
+	if (made) {
+		*made = (struct ah){ nic, (uint32_t)args[1], (uint32_t)args[2], (uint32_t)args[3], { 0, 0 } };
+		real_name_group(made, args + 4);
+	}
 	return insert(&addresses, made);
 }
 static int64_t destroy_ah(uint32_t nic, uint32_t id)
@@ -270,10 +270,9 @@ static int64_t destroy_ah(uint32_t nic, uint32_t id)
 	return drop(&addresses, id);
 }
 
-int64_t real_object(enum live_op op, int64_t args[8], uint8_t *bytes)
+int64_t real_object(enum live_op op, int64_t args[8])
 {
 	uint32_t nic = (uint32_t)args[0], number = (uint32_t)args[1];
-	(void)bytes;
 	switch (op) {
 	case OP_ALLOC_PD:
 		return alloc_pd(nic);
@@ -307,6 +306,9 @@ int64_t real_object(enum live_op op, int64_t args[8], uint8_t *bytes)
 		return destroy_srq(nic, number);
 	case OP_CREATE_AH:
 		return create_ah(nic, args);
+	case OP_ATTACH:
+	case OP_DETACH:
+		return real_group(op, args);
 	case OP_DESTROY_AH:
 		return destroy_ah(nic, number);
 	default:

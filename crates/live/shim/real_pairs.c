@@ -102,7 +102,7 @@ int64_t real_create_qp(const uint64_t *words)
 	if (!made)
 		return -ENOMEM;
 	*made = (struct qp){ .nic = nic, .type = type, .pd = (uint32_t)words[1], .send_cq = send_cq, .recv_cq = recv_cq, .srq = srq,
-			     .sq_sig_all = words[11] != 0 };
+			     .sq_sig_all = words[11] != 0, .not_to_itself = words[13] != 0 };
 	struct real_pair *pair = make_queues(made, words) ? free_pair(&number) : NULL;
 	if (!pair)
 		return free_queues(made), -ENOMEM;
@@ -125,6 +125,8 @@ int64_t real_destroy_qp(uint32_t nic, uint32_t number)
 	struct qp *of = real_qp(number);
 	if (!of || of->nic != nic)
 		return -EINVAL;
+	if (of->groups)
+		return -EBUSY;
 	real_stop_owing(of);
 	real_not_busy(of);
 	real_drop_completions(of->send_cq, of);

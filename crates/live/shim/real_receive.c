@@ -275,6 +275,10 @@ static void fill_header(const struct qp *qp, const struct real_slot *slot, uint8
 	header[7] = 0xff;
 	put_gid(qp, slot->lid, header + 8);
 	put_gid(qp, qp->shared->lid, header + 24);
+	if (slot->number) {
+		const uint64_t *gid = real_adapter.fabric->group[slot->number - 1].gid;
+		memcpy(header + 24, (const uint64_t[2]){ htobe64(gid[0]), htobe64(gid[1]) }, 16);
+	}
 }
 
 static void take_datagram(const struct message *of)

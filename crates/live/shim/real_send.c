@@ -231,15 +231,19 @@ static int local_error(const struct qp *qp, const struct request *request)
 }
 
 /* Datagrams to nowhere are lost. */
+bool real_datagram_to(struct qp *qp, struct request *request, uint32_t number)
+{
+	struct real_pair *peer = real_pair_of(number);
+	uint32_t process = peer ? atomic_load(&peer->process) - 1 : UINT32_MAX;
+	bool elsewhere = process >= MOST_PROCESSES || (peer->lid != request->lid && !(request->lid & GROUP_LID));
+	return elsewhere || put(qp, request, process, number, MESSAGE_DATAGRAM) || !real_is_alive(process);
+}
+
 static enum sent send_datagram(struct qp *qp, struct request *request)
 {
-	struct real_pair *peer = real_pair_of(request->qpn);
-	uint32_t process = peer ? atomic_load(&peer->process) - 1 : UINT32_MAX;
-	if (process >= MOST_PROCESSES || peer->lid != request->lid)
-		return DONE;
-	if (put(qp, request, process, request->qpn, MESSAGE_DATAGRAM))
-		return DONE;
-	return real_is_alive(process) ? WAITS : DONE;
+	if (request->lid & GROUP_LID)
+		return real_send_to_group(qp, request), DONE;
+	return real_datagram_to(qp, request, request->qpn) ? DONE : WAITS;
 }
 
 static enum sent send_message(struct qp *qp, struct request *request, struct real_pair *peer, uint8_t kind)
@@ -424,7 +428,10 @@ static int check(const struct qp *qp, const uint64_t *post)
 		return ENOMEM;
 	if (count > qp->max_send_sge || (atomic && count > 1) || (is_inline && (copied > qp->max_inline || opcode > WR_SEND_WITH_IMM)))
 		return EINVAL;
-	return qp->type == QPT_UD && !real_ah(qp->nic, (uint32_t)post[8]) ? EINVAL : 0;
+	if (qp->type != QPT_UD)
+		return 0;
+	const struct ah *ah = real_ah(qp->nic, (uint32_t)post[8]);
+	return !ah || !(ah->lid & GROUP_LID) != (post[8] >> 32 != GROUP_QPN) ? EINVAL : 0;
 }
 
 static int take(struct qp *qp, const uint64_t *post)
@@ -442,6 +449,10 @@ static int take(struct qp *qp, const uint64_t *post)
 		to->lid = ah->lid;
 		to->sl = ah->sl;
 		to->qpn = (uint32_t)(post[8] >> 32);
+		if (to->lid & GROUP_LID) {
+			to->remote = ah->gid[0];
+			to->compare_add = ah->gid[1];
+		}
 		to->qkey = post[9] & OWN_QKEY ? (uint32_t)real_attr(qp, QP_QKEY) : (uint32_t)post[9];
 	} else {
 		to->sl = 0;
