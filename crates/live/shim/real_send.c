@@ -221,6 +221,8 @@ static int local_error(const struct qp *qp, const struct request *request)
 	uint32_t right = request->opcode >= WR_RDMA_READ ? ACCESS_LOCAL_WRITE : 0;
 	if (request->length > (qp->type == QPT_UD ? LONGEST_DATAGRAM : LONGEST) || (atomic && request->length != ATOMIC_BYTES))
 		return STATUS_LENGTH;
+	if (right && !real_attr(qp, QP_MAX_QP_RD_ATOMIC))
+		return STATUS_OPERATION;
 	if (request->flags & SEND_INLINE)
 		return 0;
 	const struct sge *list = pieces_of(request);

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use fabriscope_catalog::ResolvedCluster;
@@ -73,9 +74,12 @@ impl Folder {
     pub fn begin(&self, end: impl Fn() + Send + 'static) {
         *CURRENT.lock().unwrap_or_else(PoisonError::into_inner) = Some((self.path().to_owned(), Box::new(end)));
     }
-    /// All programs of the run have ended.
+    /// All programs of the run have ended. Where that was because somebody told this program to end, it is about to.
     pub fn ended(&self) {
         CURRENT.lock().unwrap_or_else(PoisonError::into_inner).take();
+        while ABANDONED.load(Ordering::SeqCst) {
+            std::thread::park();
+        }
     }
 }
 
@@ -119,10 +123,14 @@ impl HostFiles {
 /// The run that is on, for [`abandon`], and how its programs are ended.
 static CURRENT: Mutex<Option<(PathBuf, Box<dyn Fn() + Send>)>> = Mutex::new(None);
 
+/// Somebody ended it.
+static ABANDONED: AtomicBool = AtomicBool::new(false);
+
 /// Ends the programs of the run that is on, and removes its folder: for whoever is told to end in the middle of it.
 pub fn abandon() {
     let run = CURRENT.lock().unwrap_or_else(PoisonError::into_inner).take();
     let Some((folder, end)) = run else { return };
+    ABANDONED.store(true, Ordering::SeqCst);
     end();
     drop(fs::remove_dir_all(folder));
 }
@@ -197,4 +205,3 @@ fn cpuinfo(parts: &ResolvedCluster) -> String {
     };
     (0..node.cpu.cores.saturating_mul(node.sockets)).map(core).collect()
 }
-

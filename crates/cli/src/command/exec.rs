@@ -136,7 +136,9 @@ fn clock(args: &Args) -> Result<Clock, Failure> {
     let captured = args.pcap.pcap.is_some();
     let given = [(args.faults.is_some(), "--faults"), (args.trace.is_some(), "--trace"), (captured, "--pcap")];
     match given.iter().find(|(given, _)| *given) {
-        Some((_, option)) => Err(Failure::told(format!("{option} needs the simulated fabric, which real time does not have"), "use --time virtual")),
+        Some((_, option)) => {
+            Err(Failure::told(format!("{option} needs the simulated fabric, which real time does not have"), "use --time virtual"))
+        }
         None => Ok(Clock::Real),
     }
 }

@@ -14,6 +14,7 @@ mod exec;
 mod exec_connections;
 mod exec_management;
 mod exec_nccl;
+mod exec_real;
 mod explain_inside;
 mod formats;
 mod gpus;
