@@ -14,6 +14,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Nobody outside binds to what is declared here: calls need no table. */
+#pragma GCC visibility push(hidden)
+
 #define REAL_MAGIC 0x6c697673u
 #define MOST_PROCESSES 128
 #define MOST_PAIRS 16384u
@@ -328,5 +331,7 @@ const char *real_own_name(void);
 struct sockaddr;
 int real_bind(int fd, const struct sockaddr *address, unsigned length);
 int real_connect(int fd, const struct sockaddr *address, unsigned length);
+
+#pragma GCC visibility pop
 
 #endif
