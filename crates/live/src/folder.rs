@@ -120,8 +120,11 @@ impl HostFiles {
     }
 }
 
-/// The run that is on, for [`abandon`], and how its programs are ended.
-static CURRENT: Mutex<Option<(PathBuf, Box<dyn Fn() + Send>)>> = Mutex::new(None);
+/// The folder of a run, and how its programs are ended.
+type Current = (PathBuf, Box<dyn Fn() + Send>);
+
+/// The run that is on, for [`abandon`].
+static CURRENT: Mutex<Option<Current>> = Mutex::new(None);
 
 /// Somebody ended it.
 static ABANDONED: AtomicBool = AtomicBool::new(false);

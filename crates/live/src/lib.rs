@@ -3,7 +3,8 @@
 //! Each process loads a stand-in for libibverbs and for the calls of libc that tell the time or wait (`shim/`, in C, carried by this crate). What it
 //! is asked becomes a question in shared memory (`arena`); each thread is a rank of the packet engine that answers the questions of one thread
 //! on its core (`thread`): verbs on the adapter of its host (`verbs`), sockets on a management network (`sockets`, `stream`). Memory stays
-//! where it is (`memory`). `launch` starts the processes and ends them.
+//! where it is (`memory`). `launch` starts the processes and ends them; `folder` holds what they load and read. In real time (`real`) there is no
+//! engine: each process answers its questions itself (`shim/real.h`).
 //!
 //! Modelled: everything that `fabriscope_node::Process` models, for every thread. CPU time between calls is zero, but for what a program spends
 //! on each message, as the catalogue says it of perftest.

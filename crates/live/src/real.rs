@@ -34,7 +34,8 @@ pub(crate) const MOST_HOSTS: u32 = (1 << HOST_BITS) - 2;
 
 /// The address of a host of the run of this process.
 fn address(node: u32) -> u32 {
-    LOOPBACK | (1 + std::process::id() % RUNS) << HOST_BITS | (node + 1) % (1 << HOST_BITS)
+    let run = 1 + std::process::id() % RUNS;
+    LOOPBACK | (run << HOST_BITS) | ((node + 1) % (1 << HOST_BITS))
 }
 
 /// Runs the programs to their ends, and gives what a shell would say of each.
