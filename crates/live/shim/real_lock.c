@@ -145,7 +145,8 @@ static uint64_t take_over(void)
 	uint64_t due = UINT64_MAX;
 	for (int idle = 0; idle < LINGER; idle++) {
 		real_lock();
-		if (idle && claimed) {
+		/* The place of a process that has left may be another's. */
+		if ((idle && claimed) || !real_adapter.joined) {
 			real_unlock();
 			return 0;
 		}

@@ -144,8 +144,11 @@ fn nothing_is_left_of_a_run_that_is_ended() {
     assert_eq!(lines.filter(|line| line.as_ref().is_ok_and(|line| line.contains("Failed"))).count(), 0);
     assert!(!Path::new(&folder).exists());
     // One that nobody asked for its status yet has ended all the same.
-    let state = std::fs::read_to_string(Path::new("/proc").join(process).join("stat")).unwrap_or_default();
-    assert!(state.is_empty() || state.contains(") Z "), "{state}");
+    let state = || std::fs::read_to_string(Path::new("/proc").join(&process).join("stat")).unwrap_or_default();
+    let is_gone = || state().is_empty() || state().contains(") Z ");
+    // It takes a moment.
+    (0..1000).take_while(|_| !is_gone()).for_each(|_| std::thread::sleep(std::time::Duration::from_millis(10)));
+    assert!(is_gone(), "{}", state());
 }
 
 #[test]
