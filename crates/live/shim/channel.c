@@ -106,12 +106,15 @@ static void put_question(struct live_slot *slot, enum live_op op, size_t length)
 	give_turn(slot);
 }
 
-uint8_t *live_question(void) { return live_mine->data + live_mine->posts; }
+uint8_t *live_question(void) { return live_mine ? live_mine->data + live_mine->posts : live_real_question(); }
+int64_t *live_args(void) { return live_mine ? live_mine->args : live_real_args(); }
 
 int64_t live_ask(enum live_op op, size_t length)
 {
 	struct live_slot *slot = live_mine;
 	int error = errno;
+	if (!slot)
+		return live_real_answer(op);
 	live_before_question();
 	if (op != OP_POLL_CQ && op != OP_LOOK)
 		live_empty.count = 0;
@@ -139,7 +142,7 @@ void live_leave(void)
 
 int64_t live_ask_with(enum live_op op, const int64_t args[8], size_t length)
 {
-	memcpy(live_mine->args, args, 8 * sizeof args[0]);
+	memcpy(live_args(), args, 8 * sizeof args[0]);
 	return live_ask(op, length);
 }
 
@@ -154,6 +157,8 @@ int64_t live_result(int64_t result)
 uint64_t *live_post(size_t bytes)
 {
 	struct live_slot *slot = live_mine;
+	if (!slot)
+		return live_real_post(bytes);
 	if (slot->posts + bytes > LIVE_POSTS)
 		live_ask(OP_POST, 0);
 	live_empty.count = 0;
@@ -232,7 +237,9 @@ void live_start(void)
 	if (started)
 		return;
 	started = true;
-	const char *path = getenv("FABRISCOPE_LIVE"), *slot = getenv("FABRISCOPE_LIVE_SLOT");
+	const char *path = getenv("FABRISCOPE_LIVE"), *slot = getenv("FABRISCOPE_LIVE_SLOT"), *real = getenv("FABRISCOPE_LIVE_REAL");
+	if (real)
+		live_real_start(real);
 	if (!path || !slot)
 		return;
 	int fd = (int)live_syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0);

@@ -152,11 +152,16 @@ static inline uint64_t live_now(void)
 	return live_mine ? live_mine->now + live_spent + live_shadow : 0;
 }
 
-/* Asks `op` with up to eight numbers in `live_mine->args` and `length` bytes at `live_question()`; gives the result. */
+/* Whether this process answers verbs itself, in real time: nothing else is different for its threads then, and they have no slots. */
+extern bool live_real;
+static inline bool live_answers(void) { return live_mine || live_real; }
+
+/* Asks `op` with up to eight numbers in `live_args()` and `length` bytes at `live_question()`; gives the result. */
 int64_t live_ask(enum live_op op, size_t length);
 /* The last question of a thread. */
 void live_leave(void);
-/* Where a question's bytes go, and where those of its answer are. */
+/* Where a question's numbers and bytes go, and where those of its answer are. */
+int64_t *live_args(void);
 uint8_t *live_question(void);
 /* Room for a post of `bytes`, told with the next question; collected posts are told now if there is none. */
 uint64_t *live_post(size_t bytes);
@@ -174,6 +179,17 @@ void live_await_start(void);
 /* Says hello, and learns which descriptors are still served. */
 void live_hello(void);
 void live_start(void);
+
+/* real.c: the same of a process in real time, and its start and end. */
+int64_t live_real_answer(enum live_op op);
+int64_t *live_real_args(void);
+uint8_t *live_real_question(void);
+uint64_t *live_real_post(size_t bytes);
+uint64_t live_real_ns(void);
+/* OP_POLL_CQ: the one question that is asked so often that its way counts. */
+int64_t live_real_poll(uint32_t nic, uint32_t cq, int64_t most);
+void live_real_start(const char *folder);
+void live_real_end(void);
 
 long live_syscall(long number, ...);
 

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "channel.h"
 #include "parts.h"
+#include "real.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -22,6 +23,8 @@
 static uint32_t ask_name(const char *name)
 {
 	size_t length = name ? strlen(name) + 1 : 1;
+	if (live_real)
+		return real_address_of(name);
 	if (!live_mine || length > 256)
 		return 0;
 	memcpy(live_question(), name ? name : "", length);
@@ -34,6 +37,10 @@ uint32_t live_own_address(void) { return ask_name(NULL); }
 int gethostname(char *name, size_t size)
 {
 	struct utsname real;
+	if (live_real) {
+		snprintf(name, size, "%s", real_own_name());
+		return 0;
+	}
 	if (!live_mine) {
 		if (live_syscall(SYS_uname, &real, 0, 0, 0, 0, 0) < 0)
 			return -1;
@@ -49,7 +56,7 @@ int uname(struct utsname *of)
 {
 	if (live_syscall(SYS_uname, of, 0, 0, 0, 0, 0) < 0)
 		return -1;
-	return live_mine ? gethostname(of->nodename, sizeof of->nodename) : 0;
+	return live_answers() ? gethostname(of->nodename, sizeof of->nodename) : 0;
 }
 
 int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **result)
@@ -58,7 +65,7 @@ int getaddrinfo(const char *node, const char *service, const struct addrinfo *hi
 	uint32_t host = node ? ask_name(node) : 0;
 	struct addrinfo how = hints ? *hints : (struct addrinfo){ 0 };
 	how.ai_flags &= ~AI_ADDRCONFIG;
-	if (!live_mine)
+	if (!live_answers())
 		return real(node, service, hints, result);
 	if (!host)
 		return real(node, service, &how, result);
@@ -75,6 +82,10 @@ struct hostent *gethostbyname(const char *name)
 	static char *list[] = { (char *)&address, NULL }, *none[] = { NULL }, kept[256];
 	static struct hostent entry;
 	uint32_t host = ask_name(name);
+	if (!host && live_real) {
+		REAL(gethostbyname);
+		return real(name);
+	}
 	if (!host && inet_pton(AF_INET, name, &address) != 1) {
 		h_errno = HOST_NOT_FOUND;
 		return NULL;
@@ -94,8 +105,9 @@ static const char *redirected(const char *path, char *room, size_t size)
 					  "/sys/class/misc/rdma_cm", "/sys/class/infiniband_mad",
 					  /* what OpenSM remembers of fabrics */
 					  "/var/cache/opensm" };
-	const char *folder = live_mine ? getenv("FABRISCOPE_LIVE_HOST") : NULL;
-	for (size_t i = 0; folder && path && i < sizeof of_host / sizeof *of_host; i++)
+	const char *folder = live_answers() ? getenv("FABRISCOPE_LIVE_HOST") : NULL;
+	/* In real time the processor is the machine's. */
+	for (size_t i = live_real; folder && path && i < sizeof of_host / sizeof *of_host; i++)
 		if (!strncmp(path, of_host[i], strlen(of_host[i]))) {
 			snprintf(room, size, "%s%s", folder, path);
 			return room;
@@ -116,6 +128,12 @@ FILE *fopen64(const char *path, const char *mode) { return fopen(path, mode); }
 
 static mode_t mode_of(int flags, va_list list) { return flags & (O_CREAT | O_TMPFILE) ? va_arg(list, mode_t) : 0; }
 
+/* What manages connections and the subnet is in virtual time only: programs hear that there is no such device. */
+static bool is_absent(const char *path)
+{
+	return live_real && (!strcmp(path, "/dev/infiniband/rdma_cm") || !strncmp(path, "/dev/infiniband/umad", 20));
+}
+
 int open(const char *path, int flags, ...)
 {
 	ROOM;
@@ -123,6 +141,8 @@ int open(const char *path, int flags, ...)
 	va_start(list, flags);
 	mode_t mode = mode_of(flags, list);
 	va_end(list);
+	if (is_absent(path))
+		return errno = ENODEV, -1;
 	int fd = (int)live_syscall(SYS_openat, AT_FDCWD, OF_HOST(path), flags, mode, 0, 0);
 	if (live_is_management(path))
 		return live_open_management(fd, path);

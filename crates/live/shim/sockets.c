@@ -5,6 +5,7 @@
 #include "sockets.h"
 #include "channel.h"
 #include "parts.h"
+#include "real.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -124,6 +125,8 @@ int bind(int fd, const struct sockaddr *address, socklen_t length)
 {
 	uint32_t host;
 	uint16_t port;
+	if (live_real)
+		return real_bind(fd, address, length);
 	if (!is_socket(fd))
 		return (int)live_syscall(SYS_bind, fd, address, length, 0, 0, 0);
 	if (!live_address_of(address, length, &host, &port))
@@ -142,6 +145,8 @@ int connect(int fd, const struct sockaddr *address, socklen_t length)
 {
 	uint32_t host;
 	uint16_t port;
+	if (live_real)
+		return real_connect(fd, address, length);
 	if (!is_socket(fd))
 		return (int)live_syscall(SYS_connect, fd, address, length, 0, 0, 0);
 	if (is_datagram(fd) && address->sa_family == AF_UNSPEC)

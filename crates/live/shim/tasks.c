@@ -26,6 +26,7 @@ extern char **environ;
 /* The process says how it ended, unless it was killed. */
 static void say_goodbye(int status)
 {
+	live_real_end();
 	if (!live_mine)
 		return;
 	LIVE_ASK(OP_EXIT_PROCESS, status);

@@ -96,6 +96,8 @@ void live_remember_cq(struct live_cq *cq);
 void live_fill_gid(const struct live_device_info *device, int index, union abi_gid *gid, uint32_t *type);
 uint32_t live_lid_of_gid(const union abi_gid *gid);
 union abi_gid live_interface_gid(uint32_t lid);
+/* The clock of an adapter. */
+uint64_t live_device_ns(void);
 
 /* verbs_data.c */
 int live_post_send(struct abi_qp *, struct abi_send_wr *, struct abi_send_wr **);

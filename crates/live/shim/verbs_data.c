@@ -1,6 +1,6 @@
 /* Posting and polling.
  *
- * A post that cannot fail is collected and told with the next question. It cannot fail where the queue has room for certain and the request
+ * In real time every post is told at once. In virtual time a post that cannot fail is collected and told with the next question. It cannot fail where the queue has room for certain and the request
  * fits its queue pair; all others are told at once, and what the fabric says of them is what the program gets. */
 #define _GNU_SOURCE
 #include "channel.h"
@@ -90,7 +90,7 @@ static void put_send(struct live_qp *qp, const struct abi_send_wr *wr)
 static int tell(int *taken)
 {
 	int64_t result = live_ask(OP_POST, 0);
-	*taken = (int)live_mine->args[0];
+	*taken = (int)live_args()[0];
 	return result < 0 ? (int)-result : 0;
 }
 
@@ -100,7 +100,7 @@ int live_post_send(struct abi_qp *qp, struct abi_send_wr *wr, struct abi_send_wr
 	struct abi_send_wr *first = wr;
 	uint64_t before = own->posted;
 	bool certain = true;
-	if (!live_mine) {
+	if (!live_answers()) {
 		*bad = wr;
 		return EIO;
 	}
@@ -113,7 +113,7 @@ int live_post_send(struct abi_qp *qp, struct abi_send_wr *wr, struct abi_send_wr
 		certain &= is_certain(own, wr);
 		put_send(own, wr);
 	}
-	if (certain)
+	if (certain && live_mine)
 		return 0;
 	int taken, error = tell(&taken);
 	if (!error)
@@ -128,7 +128,7 @@ int live_post_send(struct abi_qp *qp, struct abi_send_wr *wr, struct abi_send_wr
 static int post_receives(enum live_post kind, uint32_t nic, uint32_t number, uint32_t *posted, uint32_t cap, uint32_t max_sge, bool ready,
 			 struct abi_recv_wr *wr, struct abi_recv_wr **bad)
 {
-	if (!live_mine)
+	if (!live_answers())
 		return *bad = wr, EIO;
 	for (; wr; wr = wr->next) {
 		if (wr->num_sge < 0 || wr->num_sge > 256)
@@ -143,7 +143,7 @@ static int post_receives(enum live_post kind, uint32_t nic, uint32_t number, uin
 		put_pieces(to + RECV_WORDS, wr->sg_list, wr->num_sge);
 		live_shadow += live_arena->post_recv;
 		++*posted;
-		if (certain)
+		if (certain && live_mine)
 			continue;
 		int taken, error = tell(&taken);
 		if (error) {
@@ -192,24 +192,27 @@ static bool find_empty(const struct abi_cq *cq)
 
 int live_poll_cq(struct abi_cq *cq, int most, struct abi_wc *into)
 {
-	if (!live_mine)
+	if (!live_answers())
 		return -1;
 	if (most <= 0)
 		return 0;
 	uint32_t nic = nic_of(cq->context);
-	bool again = was_empty(cq);
+	bool again = live_mine && was_empty(cq);
 	/* The first time that a queue is empty nothing has to be asked: the program may only see that it has taken all. */
-	if (!again && !live_mine->ready && find_empty(cq)) {
+	if (!again && live_mine && !live_mine->ready && find_empty(cq)) {
 		live_spend(live_arena->poll_empty);
 		return 0;
 	}
-	int64_t found = LIVE_ASK(OP_POLL_CQ, nic, cq->handle, most > 256 ? 256 : most, again);
+	most = most > 256 ? 256 : most;
+	int64_t found = live_mine ? LIVE_ASK(OP_POLL_CQ, nic, cq->handle, most, again) : live_real_poll(nic, cq->handle, most);
 	if (found < 0)
 		return (int)found;
 	if (found)
 		live_empty.count = 0;
-	else
+	else if (live_mine)
 		find_empty(cq);
+	if (!found)
+		return 0;
 	const uint64_t *words = (const uint64_t *)live_question();
 	for (int64_t i = 0; i < found; i++, words += WC_WORDS) {
 		into[i] = (struct abi_wc){

@@ -20,7 +20,7 @@ static int device_count = -1;
 
 static void ask_devices(void)
 {
-	if (device_count >= 0 || !live_mine)
+	if (device_count >= 0 || !live_answers())
 		return;
 	int64_t count = LIVE_ASK(OP_DEVICES, 0);
 	device_count = count < 0 ? 0 : (int)count;
@@ -67,7 +67,7 @@ struct abi_context *ibv_open_device(struct abi_device *device)
 	public->device = device;
 	public->cmd_fd = eventfd(0, EFD_CLOEXEC);
 	public->async_fd = eventfd(0, EFD_CLOEXEC);
-	if (live_mine && LIVE_ASK(OP_CREATE_CHANNEL, context->device->nic, public->async_fd, 1) >= 0)
+	if (live_answers() && LIVE_ASK(OP_CREATE_CHANNEL, context->device->nic, public->async_fd, 1) >= 0 && live_mine)
 		live_set_kind(public->async_fd, FD_EVENTS);
 	public->num_comp_vectors = 1;
 	public->abi_compat = EXTENDED_ABI;
@@ -85,6 +85,8 @@ static struct live_context *context_of(struct abi_context *context)
 int ibv_close_device(struct abi_context *context)
 {
 	live_syscall(SYS_close, context->cmd_fd);
+	if (live_real)
+		LIVE_ASK(OP_DESTROY_CHANNEL, 0, context->async_fd, 1);
 	close(context->async_fd);
 	free(context_of(context));
 	return 0;
@@ -284,10 +286,12 @@ int ibv_get_pkey_index(struct abi_context *context, uint8_t port, uint16_t pkey)
 	return -1;
 }
 
+uint64_t live_device_ns(void) { return live_real ? live_real_ns() : live_now() / 1000; }
+
 static int query_rt_values(struct abi_context *context, struct abi_values_ex *values)
 {
 	(void)context;
-	uint64_t ns = live_now() / 1000;
+	uint64_t ns = live_device_ns();
 	values->comp_mask = 1;
 	values->raw_clock.tv_sec = (int64_t)(ns / 1000000000u);
 	values->raw_clock.tv_nsec = (int64_t)(ns % 1000000000u);

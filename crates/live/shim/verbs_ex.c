@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static struct live_built *built(struct abi_qp_ex *qp) { return ((struct live_qp *)qp)->built; }
 
@@ -191,11 +192,14 @@ static uint8_t read_path_bits(struct abi_cq_ex *cq) { return current(cq)->dlid_p
 static uint64_t read_ts(struct abi_cq_ex *cq)
 {
 	(void)cq;
-	return live_now() / 1000;
+	return live_device_ns();
 }
 static uint64_t read_wallclock(struct abi_cq_ex *cq)
 {
 	(void)cq;
+	struct timespec now;
+	if (live_real && clock_gettime(CLOCK_REALTIME, &now) == 0)
+		return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 	return live_arena->epoch_ns + live_now() / 1000;
 }
 

@@ -69,7 +69,7 @@ static int code(int64_t result) { return result < 0 ? (int)-result : 0; }
 
 struct abi_pd *ibv_alloc_pd(struct abi_context *context)
 {
-	int64_t id = live_mine ? LIVE_ASK(OP_ALLOC_PD, nic_of(context)) : -EIO;
+	int64_t id = live_answers() ? LIVE_ASK(OP_ALLOC_PD, nic_of(context)) : -EIO;
 	struct abi_pd *pd = id < 0 ? NULL : calloc(1, sizeof *pd);
 	if (!pd)
 		return failed(id, pd);
@@ -79,7 +79,7 @@ struct abi_pd *ibv_alloc_pd(struct abi_context *context)
 
 int ibv_dealloc_pd(struct abi_pd *pd)
 {
-	int error = live_mine ? code(LIVE_ASK(OP_DEALLOC_PD, nic_of(pd->context), pd->handle)) : 0;
+	int error = live_answers() ? code(LIVE_ASK(OP_DEALLOC_PD, nic_of(pd->context), pd->handle)) : 0;
 	if (!error)
 		free(pd);
 	return error;
@@ -88,10 +88,10 @@ int ibv_dealloc_pd(struct abi_pd *pd)
 /* Registers a region, whose memory the fabric shares, or gives the region of `key` this range and these rights. */
 static int64_t register_at(enum live_op op, struct abi_pd *pd, uintptr_t addr, size_t length, unsigned access, uint32_t key)
 {
-	if (!live_mine)
+	if (!live_answers())
 		return -EIO;
-	size_t words;
-	int file = live_share(addr, length, (uint64_t *)live_question(), &words);
+	size_t words = 0;
+	int file = live_mine ? live_share(addr, length, (uint64_t *)live_question(), &words) : -1;
 	const int64_t args[8] = { nic_of(pd->context), pd->handle, (int64_t)addr, (int64_t)length, access, file, key };
 	return live_ask_with(op, args, words * sizeof(uint64_t));
 }
@@ -158,7 +158,7 @@ int ibv_rereg_mr(struct abi_mr *mr, int flags, struct abi_pd *pd, void *addr, si
 int ibv_dereg_mr(struct abi_mr *mr)
 {
 	live_unguard((uintptr_t)mr->addr, mr->length);
-	int error = live_mine ? code(LIVE_ASK(OP_DEREG_MR, nic_of(mr->context), mr->lkey)) : 0;
+	int error = live_answers() ? code(LIVE_ASK(OP_DEREG_MR, nic_of(mr->context), mr->lkey)) : 0;
 	if (!error)
 		free(mr);
 	return error;
@@ -188,14 +188,15 @@ void ibv_unimport_dm(void *dm) { (void)dm; }
 struct abi_channel *ibv_create_comp_channel(struct abi_context *context)
 {
 	int fd = eventfd(0, EFD_CLOEXEC);
-	int64_t id = live_mine ? LIVE_ASK(OP_CREATE_CHANNEL, nic_of(context), fd) : -EIO;
+	int64_t id = live_answers() ? LIVE_ASK(OP_CREATE_CHANNEL, nic_of(context), fd) : -EIO;
 	struct live_channel *channel = id < 0 ? NULL : calloc(1, sizeof *channel);
 	if (!channel) {
 		live_syscall(SYS_close, fd);
 		return failed(id, channel);
 	}
 	channel->id = (uint32_t)id;
-	live_set_kind(fd, FD_EVENTS);
+	if (live_mine)
+		live_set_kind(fd, FD_EVENTS);
 	channel->channel = (struct abi_channel){ context, fd, 0 };
 	return &channel->channel;
 }
@@ -204,7 +205,7 @@ int ibv_destroy_comp_channel(struct abi_channel *channel)
 {
 	if (channel->refcnt)
 		return EBUSY;
-	if (live_mine)
+	if (live_answers())
 		LIVE_ASK(OP_DESTROY_CHANNEL, ((struct live_channel *)channel)->id);
 	close(channel->fd);
 	free(channel);
@@ -217,7 +218,7 @@ static struct live_cq *create_cq(struct abi_context *context, uint32_t cqe, uint
 		return failed(-EINVAL, NULL);
 	int64_t on = channel ? (int64_t)((struct live_channel *)channel)->id : -1;
 	struct live_cq *cq = calloc(1, sizeof *cq);
-	int64_t id = !cq ? -ENOMEM : live_mine ? LIVE_ASK(OP_CREATE_CQ, nic_of(context), cqe, on, (int64_t)(uintptr_t)cq) : -EIO;
+	int64_t id = !cq ? -ENOMEM : live_answers() ? LIVE_ASK(OP_CREATE_CQ, nic_of(context), cqe, on, (int64_t)(uintptr_t)cq) : -EIO;
 	if (id < 0)
 		return failed(id, cq);
 	struct abi_cq *public = &cq->ex.cq;
@@ -260,7 +261,7 @@ int ibv_resize_cq(struct abi_cq *cq, int cqe)
 
 int ibv_destroy_cq(struct abi_cq *cq)
 {
-	int error = live_mine ? code(LIVE_ASK(OP_DESTROY_CQ, nic_of(cq->context), cq->handle)) : 0;
+	int error = live_answers() ? code(LIVE_ASK(OP_DESTROY_CQ, nic_of(cq->context), cq->handle)) : 0;
 	if (error)
 		return error;
 	if (cq->channel)
@@ -272,12 +273,12 @@ int ibv_destroy_cq(struct abi_cq *cq)
 
 int live_req_notify_cq(struct abi_cq *cq, int solicited)
 {
-	return live_mine ? code(LIVE_ASK(OP_NOTIFY_CQ, nic_of(cq->context), cq->handle, solicited)) : EIO;
+	return live_answers() ? code(LIVE_ASK(OP_NOTIFY_CQ, nic_of(cq->context), cq->handle, solicited)) : EIO;
 }
 
 int ibv_get_cq_event(struct abi_channel *channel, struct abi_cq **cq, void **of_program)
 {
-	if (!live_mine) {
+	if (!live_answers()) {
 		errno = EIO;
 		return -1;
 	}
@@ -295,7 +296,7 @@ void ibv_ack_cq_events(struct abi_cq *cq, unsigned count) { cq->comp_events_comp
 
 int ibv_get_async_event(struct abi_context *context, struct abi_async_event *event)
 {
-	if (!live_mine) {
+	if (!live_answers()) {
 		errno = EIO;
 		return -1;
 	}
@@ -304,7 +305,7 @@ int ibv_get_async_event(struct abi_context *context, struct abi_async_event *eve
 		errno = (int)-type;
 		return -1;
 	}
-	uint32_t number = (uint32_t)live_mine->args[0];
+	uint32_t number = (uint32_t)live_args()[0];
 	event->event_type = (int)type;
 	switch (type) {
 	case 0:
@@ -338,7 +339,7 @@ static struct live_srq *create_srq(struct abi_pd *pd, void *of_program, struct a
 	struct live_srq *srq = calloc(1, sizeof *srq);
 	uint32_t nic = nic_of(pd->context);
 	int64_t id = !srq ? -ENOMEM
-		     : !live_mine ? -EIO
+		     : !live_answers() ? -EIO
 		     : LIVE_ASK(OP_CREATE_SRQ, nic, pd->handle, attr->max_wr, attr->max_sge, xrcd, cq ? (int64_t)cq->handle : -1);
 	if (id < 0)
 		return failed(id, srq);
@@ -393,7 +394,7 @@ int ibv_query_srq(struct abi_srq *srq, struct abi_srq_attr *attr)
 
 int ibv_destroy_srq(struct abi_srq *srq)
 {
-	int error = live_mine ? code(LIVE_ASK(OP_DESTROY_SRQ, nic_of(srq->context), srq->handle)) : 0;
+	int error = live_answers() ? code(LIVE_ASK(OP_DESTROY_SRQ, nic_of(srq->context), srq->handle)) : 0;
 	if (error)
 		return error;
 	struct live_srq **at = &srqs;
@@ -448,7 +449,7 @@ struct abi_ah *ibv_create_ah(struct abi_pd *pd, struct abi_ah_attr *attr)
 		return failed(-EINVAL, NULL);
 	uint64_t to[4];
 	live_address(&((struct live_device *)pd->context->device)->info, attr, to);
-	int64_t id = live_mine ? LIVE_ASK(OP_CREATE_AH, nic_of(pd->context), pd->handle, (int64_t)to[0], (int64_t)to[1],
+	int64_t id = live_answers() ? LIVE_ASK(OP_CREATE_AH, nic_of(pd->context), pd->handle, (int64_t)to[0], (int64_t)to[1],
 					      (int64_t)to[2], (int64_t)to[3])
 				 : -EIO;
 	struct abi_ah *ah = id < 0 ? NULL : calloc(1, sizeof *ah);
@@ -481,7 +482,7 @@ struct abi_ah *ibv_create_ah_from_wc(struct abi_pd *pd, struct abi_wc *wc, struc
 
 int ibv_destroy_ah(struct abi_ah *ah)
 {
-	if (live_mine)
+	if (live_answers())
 		LIVE_ASK(OP_DESTROY_AH, nic_of(ah->context), ah->handle);
 	free(ah);
 	return 0;
@@ -551,7 +552,7 @@ static struct abi_qp *create_qp(struct abi_pd *pd, struct abi_qp_init *init, int
 
 struct abi_qp *ibv_create_qp(struct abi_pd *pd, struct abi_qp_init *init)
 {
-	return live_mine ? create_qp(pd, init, -1, 0) : failed(-EIO, NULL);
+	return live_answers() ? create_qp(pd, init, -1, 0) : failed(-EIO, NULL);
 }
 
 static struct abi_qp *create_qp_ex(struct abi_context *context, struct abi_qp_init_ex *init)
@@ -604,7 +605,7 @@ static struct abi_qp *open_qp(struct abi_context *context, struct abi_qp_open *a
 
 int ibv_modify_qp(struct abi_qp *qp, struct abi_qp_attr *attr, int mask)
 {
-	if (!live_mine)
+	if (!live_answers())
 		return EIO;
 	struct live_qp *own = (struct live_qp *)qp;
 	if (mask & QP_CAP)
@@ -647,7 +648,7 @@ int ibv_modify_qp(struct abi_qp *qp, struct abi_qp_attr *attr, int mask)
 int ibv_query_qp(struct abi_qp *qp, struct abi_qp_attr *attr, int mask, struct abi_qp_init *init)
 {
 	(void)mask;
-	if (!live_mine)
+	if (!live_answers())
 		return EIO;
 	int64_t result = LIVE_ASK(OP_QUERY_QP, nic_of(qp->context), qp->qp_num);
 	if (result < 0)
@@ -691,7 +692,7 @@ int ibv_query_qp(struct abi_qp *qp, struct abi_qp_attr *attr, int mask, struct a
 
 int ibv_destroy_qp(struct abi_qp *qp)
 {
-	int error = live_mine ? code(LIVE_ASK(OP_DESTROY_QP, nic_of(qp->context), qp->qp_num)) : 0;
+	int error = live_answers() ? code(LIVE_ASK(OP_DESTROY_QP, nic_of(qp->context), qp->qp_num)) : 0;
 	if (error)
 		return error;
 	live_forget_qp((struct live_qp *)qp);
@@ -705,7 +706,7 @@ static int group(enum live_op op, struct abi_qp *qp, const union abi_gid *gid, u
 	struct abi_ah_attr attr = { .dlid = lid, .is_global = 1, .grh.dgid = *gid };
 	uint64_t to[4];
 	live_address(&((struct live_device *)qp->context->device)->info, &attr, to);
-	return live_mine ? code(LIVE_ASK(op, nic_of(qp->context), qp->qp_num, (int64_t)to[0], (int64_t)to[2], (int64_t)to[3])) : EIO;
+	return live_answers() ? code(LIVE_ASK(op, nic_of(qp->context), qp->qp_num, (int64_t)to[0], (int64_t)to[2], (int64_t)to[3])) : EIO;
 }
 int ibv_attach_mcast(struct abi_qp *qp, const union abi_gid *gid, uint16_t lid) { return group(OP_ATTACH, qp, gid, lid); }
 int ibv_detach_mcast(struct abi_qp *qp, const union abi_gid *gid, uint16_t lid) { return group(OP_DETACH, qp, gid, lid); }

@@ -55,6 +55,15 @@ pub enum LiveError {
         /// What the operating system says.
         error: io::Error,
     },
+    /// The operating system refuses to start a program.
+    #[error("`{program}` does not start: {error}")]
+    #[diagnostic(help("run it without `fabriscope exec` to see why"))]
+    NotStarted {
+        /// As given.
+        program: String,
+        /// What the operating system says.
+        error: io::Error,
+    },
     /// All threads wait for each other.
     #[error("nothing is left to happen at {at}, and all threads wait:\n{who}")]
     #[diagnostic(help("on hardware these programs hang, too"))]

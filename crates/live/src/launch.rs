@@ -2,11 +2,10 @@
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use fabriscope_catalog::{Layer, ResolvedCluster};
 use fabriscope_engine::{Cluster, Control, Counting, Engine, Job, Peers, Run, RunOptions, timing};
@@ -14,33 +13,25 @@ use fabriscope_engine_packet::PacketEngine;
 use fabriscope_node::{Main, Process, ProgramError, Ties};
 use fabriscope_platform::{Binding, Layout, Target};
 use fabriscope_units::{Span, Time};
-use fabriscope_verbs::Lid;
 
 use crate::arena::{Arena, Header};
 use crate::cm;
 use crate::device::Device;
 use crate::elf;
 use crate::error::LiveError;
+use crate::folder::{self, Folder, shell_status};
 use crate::gpu::{self, Gpus};
 use crate::management::Management;
 use crate::memory::HostMemory;
 use crate::ports::{self, Change};
 use crate::process;
 use crate::question::Answer;
+use crate::real;
 use crate::sockets::Sockets;
 use crate::task::FIRST_NUMBER;
 use crate::thread::spawn;
 use crate::world::{Arrival, Host, Key, Program, Shared, World};
-use crate::{STAND_IN, Settings};
-
-/// A program of the command line.
-#[derive(Debug, Clone)]
-pub struct HostCommand {
-    /// The host's name.
-    pub host: String,
-    /// The program and its arguments.
-    pub words: Vec<OsString>,
-}
+use crate::{Clock, HostCommand, STAND_IN, Settings};
 
 /// How the programs ended.
 #[derive(Debug)]
@@ -49,8 +40,8 @@ pub struct Ended {
     pub statuses: Vec<i32>,
     /// When the last one ended.
     pub end: Time,
-    /// What the engine saw.
-    pub run: Run,
+    /// What the engine saw; nothing in real time.
+    pub run: Option<Run>,
     /// What was wrong and could not be told to a program.
     pub complaints: Vec<String>,
     /// Control verbs that were refused, and why.
@@ -95,20 +86,29 @@ pub fn run(
     }
     let programs = commands.iter().map(|command| elf::find(command.words.first().map_or(OsStr::new(""), OsString::as_os_str)));
     let programs: Vec<PathBuf> = programs.collect::<Result<_, _>>()?;
-    if names.len() > cluster.nodes() as usize {
-        return Err(LiveError::TooFewHosts { asked: names.len(), nodes: cluster.nodes() });
+    let most = if settings.clock == Clock::Real { cluster.nodes().min(real::MOST_HOSTS) } else { cluster.nodes() };
+    if names.len() > most as usize {
+        return Err(LiveError::TooFewHosts { asked: names.len(), nodes: most });
     }
     let seats = seats(cluster, names.len(), settings.seed);
-    let folder = folder()?;
-    let at = |name: &str| folder.path().join(name);
-    let stand_in = at("libfabriscope_live.so");
-    fs::write(&stand_in, STAND_IN).map_err(|error| LiveError::Folder { path: stand_in.clone(), error })?;
-    let libraries = libraries(&folder.path().join("lib"), &stand_in)?;
-    let header = header(&cluster.parts);
-    let arena = at("arena");
-    let arena_of_run = Arena::create(&arena, header).map_err(|error| LiveError::Folder { path: arena.clone(), error })?;
+    let folder = Folder::create()?;
     let target = Target::of(&cluster.parts, Layout { nodes: 2, per_node: 1 }, Binding::new(Vec::new()));
-    let hosts = hosts((cluster, &target), (names, &seats), folder.path(), header.tsc)?;
+    if settings.clock == Clock::Real {
+        let statuses = real::run(&folder, (cluster, &target), (names, commands, &programs, &seats), settings)?;
+        return Ok(Ended { statuses, end: Time::ZERO, run: None, complaints: Vec::new(), refusals: Vec::new() });
+    }
+    let header = header(&cluster.parts);
+    let arena = folder.at("arena");
+    let arena_of_run = Arena::create(&arena, header).map_err(|error| LiveError::Folder { path: arena.clone(), error })?;
+    let devices = folder.hosts(settings.clock, (cluster, &target), (names, &seats), crate::address::management)?;
+    let with_memories = |(name, devices): (&String, Vec<Device>)| Host {
+        name: name.clone(),
+        folder: folder.of_host(name),
+        memories: devices.iter().map(|device| HostMemory::new(device.addresses)).collect(),
+        devices,
+        agent: Vec::new(),
+    };
+    let hosts: Vec<Host> = names.iter().zip(devices).map(with_memories).collect();
     let control = Control::default();
     let management =
         (cluster.parts.link_layer.layer() == Layer::InfiniBand).then(|| Management::new(cluster, &hosts, &seats, control.clone()));
@@ -120,12 +120,7 @@ pub fn run(
         let name = command.words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
         shared.world().programs.push(Program::new(name, node as u32, FIRST_NUMBER + index, None));
         let mut start = Command::new(&program);
-        start.args(&command.words[1..]).arg0(&command.words[0]);
-        start
-            .env("LD_PRELOAD", before("LD_PRELOAD", &stand_in))
-            .env("LD_LIBRARY_PATH", before("LD_LIBRARY_PATH", &libraries))
-            .env("FABRISCOPE_LIVE", &arena)
-            .env("FABRISCOPE_LIVE_HOST", at("hosts").join(&command.host));
+        start.args(&command.words[1..]).arg0(&command.words[0]).envs(folder.variables(&command.host)).env("FABRISCOPE_LIVE", &arena);
         start.env("PYTHONHASHSEED", "0");
         // Threads run one at a time; what malloc gives back within an arena of a thread would not be zero when it comes again (`shim/shared.c`).
         start.env("MALLOC_ARENA_MAX", "1");
@@ -151,17 +146,18 @@ pub fn run(
     };
     let mains: Vec<Main> = (0..gpus).map(of_gpu).chain((0..).zip(starts).map(&mut of_host)).collect();
     let nodes = seats.iter().flat_map(|seat| (0..per_node).map(|_| *seat)).chain(seats.iter().copied()).collect();
-    *CURRENT.lock().unwrap_or_else(PoisonError::into_inner) = Some((folder.path().to_owned(), shared.clone()));
+    let of_run = shared.clone();
+    folder.begin(move || of_run.end_all());
     let options = RunOptions { peers: Peers::Passing, counting: Counting::Sums, control: Some(control), ..options.clone() };
     let result = PacketEngine.run(cluster, Job::tied(nodes, mains, Ties::Any), &options, settings.seed);
-    CURRENT.lock().unwrap_or_else(PoisonError::into_inner).take();
+    folder.ended();
     shared.end_all();
     let mut world = shared.world();
     let unused = world.management.as_mut().and_then(Management::complaint);
     world.complaints.extend(unused);
     let run = result.map_err(|error| hanging(error, &world))?;
     let statuses = world.programs.iter().take(commands.len()).map(|program| shell_status(program.status.unwrap_or(0))).collect();
-    Ok(Ended { statuses, end: run.end, run, complaints: world.complaints.clone(), refusals: world.refusals.clone() })
+    Ok(Ended { statuses, end: run.end, run: Some(run), complaints: world.complaints.clone(), refusals: world.refusals.clone() })
 }
 
 /// What programs share before any of them has begun.
@@ -246,72 +242,12 @@ fn watch(mut child: Child, shared: &Shared) {
     });
 }
 
-/// Names under which programs need libraries that may not be installed, and that the stand-in is as well.
-const LIBRARIES: [&str; 2] = ["libnccl.so.2", "libcudart.so.12"];
-
-/// A folder in which the stand-in has those names.
-fn libraries(folder: &Path, stand_in: &Path) -> Result<PathBuf, LiveError> {
-    let make = || {
-        fs::create_dir_all(folder)?;
-        LIBRARIES.iter().try_for_each(|name| std::os::unix::fs::symlink(stand_in, folder.join(name)))
-    };
-    make().map_err(|error| LiveError::Folder { path: folder.to_owned(), error })?;
-    Ok(folder.to_owned())
-}
-
-/// A list of the environment with this in front.
-#[expect(clippy::disallowed_methods, reason = "what the caller has loaded into programs stays")]
-fn before(name: &str, first: &Path) -> OsString {
-    let mut list = first.as_os_str().to_owned();
-    if let Some(others) = std::env::var_os(name).filter(|others| !others.is_empty()) {
-        list.push(":");
-        list.push(others);
-    }
-    list
-}
-
-/// A folder of the run, in memory where there is one for that; it goes with the run.
-fn folder() -> Result<tempfile::TempDir, LiveError> {
-    let prefix = format!("{FOLDER}{}-", std::process::id());
-    let make = |at: &Path| {
-        clear_after_others(at);
-        tempfile::Builder::new().prefix(&prefix).tempdir_in(at)
-    };
-    let (memory, files) = (Path::new("/dev/shm"), std::env::temp_dir());
-    make(memory).or_else(|_| make(&files)).map_err(|error| LiveError::Folder { path: files, error })
-}
-
-/// Names of folders of runs begin so, with the number of their process behind it.
-const FOLDER: &str = "fabriscope-";
-
-/// Removes what runs left that were killed.
-fn clear_after_others(at: &Path) {
-    for entry in fs::read_dir(at).into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let pid = name.strip_prefix(FOLDER).and_then(|rest| rest.split('-').next()).and_then(|pid| pid.parse::<u32>().ok());
-        if pid.is_some_and(process::is_gone) {
-            drop(fs::remove_dir_all(entry.path()));
-        }
-    }
-}
-
-/// Ends the programs of the run that is on, and removes its folder: for whoever is told to end in the middle of it.
-pub fn abandon() {
-    let run = CURRENT.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let Some((folder, shared)) = run else { return };
-    shared.end_all();
-    drop(fs::remove_dir_all(folder));
-}
-
-/// The run that is on, for [`abandon`].
-static CURRENT: Mutex<Option<(PathBuf, Shared)>> = Mutex::new(None);
-
 fn header(parts: &ResolvedCluster) -> Header {
     let (cpu, core) = (timing::cpu(parts), process::own_core());
     Header {
         epoch: EPOCH,
         boot: BOOT,
-        tsc: parts.sole().node.cpu.clock.as_hz() / 1000,
+        tsc: folder::tsc(parts),
         clock_read: CLOCK_READ.as_ps(),
         tsc_read: TSC_READ.as_ps(),
         fabric: std::process::id().into(),
@@ -323,78 +259,6 @@ fn header(parts: &ResolvedCluster) -> Header {
         core,
         ..Header::default()
     }
-}
-
-/// The hosts by their names, with the files that tell programs of their machine.
-fn hosts(
-    (cluster, target): (&Cluster, &Target),
-    (names, seats): (&[String], &[u32]),
-    folder: &Path,
-    khz: u64,
-) -> Result<Vec<Host>, LiveError> {
-    let mut hosts = Vec::new();
-    let cores = cpuinfo(&cluster.parts, khz);
-    let everybody: String =
-        (0..).zip(names).map(|(node, name)| format!("{}\t{name}\n", std::net::Ipv4Addr::from(crate::address::management(node)))).collect();
-    for (seat, name) in seats.iter().zip(names) {
-        let lids = cluster.parts.endpoints_of(*seat).unwrap_or_default().map(Lid);
-        let devices = Device::of_node((&cluster.parts, name), target, lids);
-        let memories = devices.iter().map(|device| HostMemory::new(device.addresses)).collect();
-        let folder = folder.join("hosts").join(name);
-        let write = |file: &str, text: &str| {
-            let path = folder.join(file);
-            let write = || {
-                fs::create_dir_all(path.parent().unwrap_or(&folder))?;
-                fs::write(&path, text)
-            };
-            write().map_err(|error| LiveError::Folder { path: path.clone(), error })
-        };
-        write("proc/cpuinfo", &cores)?;
-        write("etc/hosts", &format!("127.0.0.1\tlocalhost\n{everybody}"))?;
-        write("etc/hostname", &format!("{name}\n"))?;
-        let nodes = folder.join("dev/infiniband");
-        for folder in [&nodes, &folder.join("var/cache/opensm")] {
-            fs::create_dir_all(folder).map_err(|error| LiveError::Folder { path: folder.clone(), error })?;
-        }
-        write("sys/class/infiniband_mad/abi_version", "5\n")?;
-        write("sys/class/misc/rdma_cm/abi_version", &format!("{}\n", cm::abi::VERSION))?;
-        let link = |name: &str| {
-            // A device that anybody may open: nothing is asked of it.
-            let node = nodes.join(name);
-            std::os::unix::fs::symlink("/dev/null", &node).map_err(|error| LiveError::Folder { path: node.clone(), error })
-        };
-        link("rdma_cm")?;
-        for (number, device) in devices.iter().enumerate() {
-            device.files().iter().try_for_each(|(file, text)| write(file, text))?;
-            link(&format!("uverbs{number}"))?;
-            link(&format!("umad{number}"))?;
-            link(&format!("issm{number}"))?;
-            for file in ["umad", "issm"] {
-                let folder = format!("sys/class/infiniband_mad/{file}{number}");
-                write(&format!("{folder}/ibdev"), &format!("{}\n", device.name()))?;
-                write(&format!("{folder}/port"), "1\n")?;
-            }
-        }
-        hosts.push(Host { name: name.clone(), folder, devices, memories, agent: Vec::new() });
-    }
-    Ok(hosts)
-}
-
-fn cpuinfo(parts: &ResolvedCluster, khz: u64) -> String {
-    let node = &parts.sole().node;
-    let core = |number: u32| {
-        let (whole, part) = (khz / 1000, khz % 1000);
-        format!(
-            "processor\t: {number}\nvendor_id\t: GenuineIntel\nmodel name\t: {}\ncpu MHz\t\t: {whole}.{part:03}\nflags\t\t: tsc constant_tsc nonstop_tsc rdtscp\n\n",
-            node.cpu.title
-        )
-    };
-    (0..node.cpu.cores.saturating_mul(node.sockets)).map(core).collect()
-}
-
-/// What a shell makes of the status of a process.
-fn shell_status(status: i32) -> i32 {
-    if libc::WIFSIGNALED(status) { 128 + libc::WTERMSIG(status) } else { libc::WEXITSTATUS(status) }
 }
 
 /// The error of a run that stands still says who waits for whom.

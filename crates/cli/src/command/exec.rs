@@ -8,7 +8,7 @@ use fabriscope_engine::{Cluster, RunOptions};
 use fabriscope_lab::load_faults;
 use fabriscope_lab::tap::Taps;
 use fabriscope_lab::timeline::{STEP, TimelineRequest};
-use fabriscope_live::{HostCommand, Settings};
+use fabriscope_live::{Clock, HostCommand, Settings};
 use fabriscope_units::Span;
 
 use crate::arguments::quantity;
@@ -28,6 +28,9 @@ pub struct Args {
     /// The cluster: a name or a file, with or without :NODES
     #[arg(long, value_name = "CLUSTER")]
     on: String,
+    /// The time that programs see: that of the simulated hardware, or the machine's, as fast as memory between processes goes
+    #[arg(long, value_enum, value_name = "CLOCK", default_value_t = TimeOf::Virtual)]
+    time: TimeOf,
     /// Ranks of an MPI job on each host: the launcher's ranks are placed on node0, node1, … in blocks of so many
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "host")]
     ranks_per_node: Option<u32>,
@@ -56,6 +59,15 @@ pub struct Args {
     program: Vec<OsString>,
 }
 
+/// Whose time programs see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum TimeOf {
+    /// That of the modelled hardware, the same in every run
+    Virtual,
+    /// The machine's, for functional tests
+    Real,
+}
+
 const EXAMPLES: &str = "\
 Examples:
   fabriscope exec --on ri2 -- ibv_devinfo                                       a node of ri2
@@ -70,7 +82,8 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     let cluster = Cluster::new(context.cluster(&args.on)?).map_err(Failure::of)?;
     let commands = commands(args)?;
     let traced = args.trace.is_some();
-    let settings = Settings { seed: context.seed(), ranks_per_node: args.ranks_per_node, traced, ..Settings::default() };
+    let clock = clock(args)?;
+    let settings = Settings { clock, seed: context.seed(), ranks_per_node: args.ranks_per_node, traced, ..Settings::default() };
     let mut names: Vec<String> = Vec::new();
     for command in &commands {
         if !names.contains(&command.host) {
@@ -103,7 +116,8 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         recorders.finish().map_err(Failure::of)?;
     }
     if let Some(taps) = &taps {
-        crate::tap::write(taps, &ended.run.sightings)?;
+        let sightings = ended.run.as_ref().map(|run| run.sightings.as_slice()).unwrap_or_default();
+        crate::tap::write(taps, sightings)?;
     }
     let refusals = ended.refusals.iter().filter(|_| args.verbose);
     for complaint in ended.complaints.iter().chain(refusals) {
@@ -112,6 +126,21 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     let failed = ended.statuses.iter().find(|status| **status != 0);
     output.end_with(failed.map_or(0, |status| u8::try_from(*status).unwrap_or(1)));
     Ok(Verdict::Good)
+}
+
+/// What only the simulated fabric has is refused in real time.
+fn clock(args: &Args) -> Result<Clock, Failure> {
+    if args.time == TimeOf::Virtual {
+        return Ok(Clock::Virtual);
+    }
+    let captured = args.pcap.pcap.is_some();
+    let given = [(args.faults.is_some(), "--faults"), (args.trace.is_some(), "--trace"), (captured, "--pcap")];
+    match given.iter().find(|(given, _)| *given) {
+        Some((_, option)) => {
+            Err(Failure::told(format!("{option} needs the simulated fabric, which real time does not have"), "use --time virtual"))
+        }
+        None => Ok(Clock::Real),
+    }
 }
 
 #[expect(clippy::disallowed_methods, clippy::exit, reason = "an interrupt ends the program, as without a handler")]
@@ -138,6 +167,12 @@ fn in_force(cluster: &Cluster, names: &[String], settings: &Settings) -> String 
     let hosts = hosts.join(", ") + &more;
     let ranks = settings.ranks_per_node.map_or_else(String::new, |ranks| format!(", {ranks} ranks of a job on each"));
     let (latency, rate) = (settings.management.latency, settings.management.rate);
+    if settings.clock == Clock::Real {
+        return format!(
+            "# exec on {}: {hosts}{ranks}\n# {adapters}, MTU {}\n# real time: adapters in software, sockets of this machine\n",
+            parts.name, parts.mtu
+        );
+    }
     format!(
         "# exec on {}: {hosts}{ranks}\n# {adapters}, MTU {}\n# virtual time: CPU time between calls is zero; sockets between hosts {latency}, {rate}\n",
         parts.name, parts.mtu

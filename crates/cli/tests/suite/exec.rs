@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-const INSTALL: &str = "apt-get install gcc make libibverbs-dev ibverbs-utils rdmacm-utils libfabric-bin perftest";
+pub const INSTALL: &str = "apt-get install gcc make libibverbs-dev ibverbs-utils rdmacm-utils libfabric-bin perftest";
 
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -148,30 +148,40 @@ fn real_time_decides_nothing() {
     assert_eq!(alone, loaded);
 }
 
-/// Each prints what examples/verbs/README.md says, in the order of virtual time.
-#[test]
-fn the_examples_show_what_their_chapters_say() {
+/// The programs of examples/verbs, built in a folder, and the lines that its README.md says that each prints, sorted.
+pub fn chapters() -> (tempfile::TempDir, Vec<(String, Vec<String>)>) {
     let folder = tempfile::tempdir().unwrap();
     let examples = root().join("examples/verbs");
     let built = Command::new("make").arg("-s").arg("-C").arg(&examples).arg(format!("BUILD={}", folder.path().display())).output();
     let built = built.unwrap_or_else(|error| panic!("make: {error}; {INSTALL}"));
     assert!(built.status.success(), "{}; {INSTALL}", text(&built.stderr));
     let chapters = std::fs::read_to_string(examples.join("README.md")).unwrap();
-    let mut run = 0;
-    for chapter in chapters.split("<!-- output: ").skip(1) {
-        let (name, rest) = chapter.split_once(" -->\n```console\n").expect("a block follows each mark");
+    let chapter = |text: &str| {
+        let (name, rest) = text.split_once(" -->\n```console\n").expect("a block follows each mark");
         let block = rest.split("```").next().unwrap();
-        let program = folder.path().join(name);
-        let printed = stdout(&pair("ri2", &[program.to_str().unwrap()]));
         // A line for each end in turn: the block has one end after the other.
-        let mut lines: Vec<&str> = printed.lines().collect();
-        let mut said: Vec<&str> = block.lines().filter(|line| !line.is_empty() && !line.starts_with("$ ")).collect();
-        lines.sort_unstable();
-        said.sort_unstable();
-        assert_eq!(lines, said, "{name}");
-        run += 1;
+        let said = block.lines().filter(|line| !line.is_empty() && !line.starts_with("$ "));
+        (name.to_owned(), sorted(said))
+    };
+    let chapters: Vec<_> = chapters.split("<!-- output: ").skip(1).map(chapter).collect();
+    assert_eq!(chapters.len(), 10);
+    (folder, chapters)
+}
+pub fn sorted<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut lines: Vec<String> = lines.map(str::to_owned).collect();
+    lines.sort_unstable();
+    lines
+}
+
+/// Each prints what examples/verbs/README.md says, in the order of virtual time.
+#[test]
+fn the_examples_show_what_their_chapters_say() {
+    let (folder, chapters) = chapters();
+    for (name, said) in chapters {
+        let program = folder.path().join(&name);
+        let printed = stdout(&pair("ri2", &[program.to_str().unwrap()]));
+        assert_eq!(sorted(printed.lines()), said, "{name}");
     }
-    assert_eq!(run, 10);
 }
 
 #[test]
@@ -326,7 +336,7 @@ fn who_never_receives_is_not_waited_for_for_ever() {
 }
 
 /// What a program in C prints, where `words` run it.
-fn compiled(text: &str, libraries: &[&str], words: &[&str]) -> String {
+pub fn compiled(text: &str, libraries: &[&str], words: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let (source, program) = (folder.path().join("main.c"), folder.path().join("main"));
     std::fs::write(&source, text).unwrap();
@@ -401,10 +411,8 @@ fn the_suite_of_pyverbs_passes() {
     }
 }
 
-/// Two ranks of Open MPI over UCX, on a host each: the program's own messages, and the sum of an MPI_Allreduce; the same in two runs.
-#[test]
-#[ignore = "long: needs Open MPI and UCX (apt-get install openmpi-bin libopenmpi-dev ucx-utils)"]
-fn open_mpi_runs_over_ucx() {
+/// A program of MPI that passes a byte between two ranks and adds the numbers of all; in the folder.
+pub fn ring() -> (tempfile::TempDir, PathBuf) {
     const PROGRAM: &str = r#"
 #include <mpi.h>
 #include <stdio.h>
@@ -435,11 +443,19 @@ int main(int argc, char **argv)
 	return 0;
 }
 "#;
-    is_installed("mpicc.openmpi");
     let folder = tempfile::tempdir().unwrap();
     let (source, program) = (folder.path().join("ring.c"), folder.path().join("ring"));
     std::fs::write(&source, PROGRAM).unwrap();
     assert!(Command::new("mpicc.openmpi").arg("-o").arg(&program).arg(&source).status().unwrap().success());
+    (folder, program)
+}
+
+/// Two ranks of Open MPI over UCX, on a host each: the program's own messages, and the sum of an MPI_Allreduce; the same in two runs.
+#[test]
+#[ignore = "long: needs Open MPI and UCX (apt-get install openmpi-bin libopenmpi-dev ucx-utils)"]
+fn open_mpi_runs_over_ucx() {
+    is_installed("mpicc.openmpi");
+    let (_folder, program) = ring();
     let run = |ranks: &str, cluster: &str| {
         let mpirun = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--mca", "pml", "ucx", "--mca", "btl", "^openib,ofi"];
         let words = ["--on", cluster, "--ranks-per-node", "1", "--", "env", "UCX_TLS=rc_verbs,ud_verbs:aux,self"];

@@ -16,6 +16,7 @@ mod exec_container;
 mod exec_management;
 mod exec_nccl;
 mod exec_profiles;
+mod exec_real;
 mod explain_inside;
 mod formats;
 mod gpus;
