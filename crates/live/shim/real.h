@@ -51,6 +51,7 @@ struct real_process {
 	_Atomic uint32_t asleep;     /* whoever has something for it wakes it; a futex */
 	_Atomic uint32_t attention;  /* a peer broke one of its queue pairs */
 	LINE _Atomic uint64_t senders[MOST_PROCESSES / 64]; /* those that ever sent to it */
+	LINE _Atomic uint32_t core;  /* where it waits, from 1 */
 	LINE _Atomic uint32_t atomics; /* the process that does an atomic on its memory */
 };
 
@@ -159,9 +160,9 @@ struct receive {
 	uint32_t count;
 };
 struct receives {
-	uint32_t cap, max_sge;
+	uint32_t cap, max_sge, room;
 	uint32_t posted, taken, freed;
-	struct receive *of;    /* `cap` of them */
+	struct receive *of;    /* `room` of them, a power of two */
 	struct sge *sge;       /* `max_sge` for each */
 };
 
@@ -177,7 +178,7 @@ struct ah {
 
 struct request {
 	uint64_t wr_id, remote, compare_add, swap;
-	uint32_t opcode, flags, imm, rkey, length, count, copied;
+	uint32_t opcode, flags, imm, rkey, length, count;
 	uint32_t lid, sl, qpn, qkey;  /* of a datagram */
 	uint32_t number;              /* of its message */
 	bool signaled;
@@ -239,7 +240,7 @@ void real_forget_lock(void);
 /* Somebody of the program polls, and sees what comes; nobody does so any more. */
 void real_polls(void);
 void real_hand_over(void);
-void real_rest(void);
+void real_rest(bool shortly);
 void real_begin_thread(void);
 void real_wake(uint32_t process);
 /* Takes all that came, and sends what waits; whether there was anything. */

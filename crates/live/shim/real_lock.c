@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -89,10 +90,39 @@ static void await(_Atomic uint32_t *word, uint32_t value, uint64_t ns)
 	live_syscall(SYS_futex, word, FUTEX_WAIT, value, &how, NULL, 0);
 }
 
-/* The program has polled for long without finding anything: it gives up its core until something comes, or for a while. */
-void real_rest(void)
+/* Two that talk to each other and are on the same core take turns there until the kernel moves one of them, which it may never do: then the one
+ * with the lower number goes to any other core that it may use. */
+static void keep_apart(void)
+{
+	cpu_set_t allowed, others;
+	uint32_t core = (uint32_t)sched_getcpu() + 1;
+	bool shared = false;
+	if (atomic_load_explicit(&real_adapter.me->core, memory_order_relaxed) != core)
+		atomic_store(&real_adapter.me->core, core);
+	for (uint32_t peer = real_adapter.number + 1; peer < MOST_PROCESSES && !shared; peer++)
+		shared = real_adapter.to[peer].ring && atomic_load(&real_adapter.fabric->process[peer].core) == core;
+	if (!shared || live_syscall(SYS_sched_getaffinity, 0, sizeof allowed, &allowed) < 0)
+		return;
+	others = allowed;
+	CPU_CLR(core - 1, &others);
+	if (!CPU_COUNT(&others) || live_syscall(SYS_sched_setaffinity, 0, sizeof others, &others) < 0)
+		return;
+	live_syscall(SYS_sched_setaffinity, 0, sizeof allowed, &allowed);
+}
+
+/* The program has polled for long without finding anything: it gives up its core until something comes, or for a while; `shortly`, only to
+ * who wants it now. */
+void real_rest(bool shortly)
 {
 	_Atomic uint32_t *asleep = &real_adapter.me->asleep;
+	if (shortly) {
+		keep_apart();
+		real_look_at_clock();
+		real_unlock();
+		live_syscall(SYS_sched_yield);
+		real_lock();
+		return;
+	}
 	atomic_store(asleep, 1);
 	if (!real_progress()) {
 		real_look_at_clock();

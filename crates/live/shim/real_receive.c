@@ -17,9 +17,11 @@
 
 bool real_prepare(struct receives *queue, uint32_t cap, uint32_t max_sge)
 {
-	*queue = (struct receives){ .cap = cap, .max_sge = max_sge };
-	queue->of = malloc((cap + 1ul) * sizeof *queue->of);
-	queue->sge = malloc((cap * (size_t)max_sge + 1) * sizeof *queue->sge);
+	*queue = (struct receives){ .cap = cap, .max_sge = max_sge, .room = 1 };
+	while (queue->room < cap)
+		queue->room *= 2;
+	queue->of = malloc(queue->room * sizeof *queue->of);
+	queue->sge = malloc((queue->room * (size_t)max_sge + 1) * sizeof *queue->sge);
 	return queue->of && queue->sge;
 }
 void real_forget(struct receives *queue)
@@ -35,7 +37,7 @@ int64_t real_post_receive(struct receives *queue, const uint64_t *post)
 		return ENOMEM;
 	if (count > queue->max_sge)
 		return EINVAL;
-	uint32_t place = queue->posted++ % queue->cap;
+	uint32_t place = queue->posted++ & (queue->room - 1);
 	queue->of[place] = (struct receive){ post[3], count };
 	struct sge *list = queue->sge + place * (size_t)queue->max_sge;
 	for (uint32_t i = 0; i < count; i++)
@@ -55,7 +57,7 @@ static bool take_receive(struct qp *qp, struct taken *to)
 	struct receives *queue = qp->srq ? &qp->srq->queue : &qp->queue;
 	if (queue->taken == queue->posted)
 		return false;
-	uint32_t place = queue->taken++ % queue->cap;
+	uint32_t place = queue->taken++ & (queue->room - 1);
 	*to = (struct taken){ queue->of[place].wr_id, queue->of[place].count, queue->sge + place * (size_t)queue->max_sge };
 	if (qp->srq && qp->srq->limit && queue->posted - queue->taken < qp->srq->limit) {
 		qp->srq->limit = 0;

@@ -443,8 +443,16 @@ static int take(struct qp *qp, const uint64_t *post)
 		return error;
 	struct request *to = real_request(qp, qp->posted);
 	uint32_t count = (uint32_t)(post[5] >> 32), copied = (uint32_t)post[10];
-	*to = (struct request){ .wr_id = post[3], .remote = post[6], .compare_add = post[8], .swap = post[9], .opcode = (uint32_t)post[4],
-				.flags = (uint32_t)(post[4] >> 32), .imm = (uint32_t)post[5], .rkey = (uint32_t)post[7], .count = count };
+	to->wr_id = post[3];
+	to->opcode = (uint32_t)post[4];
+	to->flags = (uint32_t)(post[4] >> 32);
+	to->imm = (uint32_t)post[5];
+	to->remote = post[6];
+	to->rkey = (uint32_t)post[7];
+	to->compare_add = post[8];
+	to->swap = post[9];
+	to->count = count;
+	to->number = to->qkey = to->sl = 0;
 	to->signaled = qp->sq_sig_all || to->flags & SEND_SIGNALED;
 	if (qp->type == QPT_UD) {
 		const struct ah *ah = real_ah(qp->nic, (uint32_t)post[8]);
@@ -456,8 +464,6 @@ static int take(struct qp *qp, const uint64_t *post)
 			to->compare_add = ah->gid[1];
 		}
 		to->qkey = post[9] & OWN_QKEY ? (uint32_t)real_attr(qp, QP_QKEY) : (uint32_t)post[9];
-	} else {
-		to->sl = 0;
 	}
 	uint64_t length = 0;
 	struct sge *list = pieces_of(to);
