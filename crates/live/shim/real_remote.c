@@ -12,7 +12,6 @@
 #include <sys/uio.h>
 
 #define ATOMIC_BYTES 8u
-#define LONGEST (1u << 30)
 
 static pid_t pid_of(uint32_t process) { return (pid_t)atomic_load(&real_adapter.fabric->process[process].pid); }
 
