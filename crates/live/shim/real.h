@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* Nobody outside binds to what is declared here: calls need no table. */
 #pragma GCC visibility push(hidden)
@@ -296,6 +297,7 @@ bool real_is_ready(const struct qp *qp, const struct real_pair *peer);
 /* 0, or the status with which the request ends; -1 where the peer is gone. */
 int real_one_sided(struct qp *qp, const struct request *request);
 bool real_is_alive(uint32_t process);
+bool real_has_memory(pid_t pid);
 long real_fetch(uint32_t process, const struct sge *into, uint32_t count, const uint64_t *from, uint32_t pieces, uint64_t length);
 
 /* real_receive.c */

@@ -198,7 +198,7 @@ static void *work(void *unused)
 	uint32_t seen = polls;
 	for (uint32_t round = 1; real_adapter.joined; round++) {
 		/* Without the launcher nothing goes on. */
-		if (round % LOOKS == 0 && live_syscall(SYS_kill, real_adapter.directory->launcher, 0) < 0 && errno == ESRCH)
+		if (round % LOOKS == 0 && !real_has_memory((pid_t)real_adapter.directory->launcher))
 			live_syscall(SYS_exit_group, 137);
 		if (claimed && polls != seen) {
 			seen = polls;

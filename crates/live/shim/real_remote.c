@@ -12,18 +12,18 @@
 #include <sys/uio.h>
 
 #define ATOMIC_BYTES 8u
-#define LONGEST (1u << 30)
 
 static pid_t pid_of(uint32_t process) { return (pid_t)atomic_load(&real_adapter.fabric->process[process].pid); }
 
 /* The kernel says of a process without memory that it is not there, also where its parent has not asked for its status yet. */
-bool real_is_alive(uint32_t process)
+bool real_has_memory(pid_t pid)
 {
 	char byte;
 	struct iovec here = { &byte, 1 }, there = { NULL, 1 };
-	pid_t pid = pid_of(process);
 	return pid && (live_syscall(SYS_process_vm_readv, pid, &here, 1, &there, 1, 0) >= 0 || errno != ESRCH);
 }
+
+bool real_is_alive(uint32_t process) { return real_has_memory(pid_of(process)); }
 
 bool real_is_ready(const struct qp *qp, const struct real_pair *peer)
 {
