@@ -168,8 +168,11 @@ impl Thread {
             Op::ModifySrq => self.control(nic, |n| n.set_srq_limit(SrqId(number), args[2] as u32)).map(|()| 0).into(),
             Op::DestroySrq => {
                 let done = self.control(nic, |n| n.destroy_srq(SrqId(number)));
-                self.own(|owned| owned.srqs.remove(&(nic, SrqId(number))));
-                self.forget_events(nic, |event| event == AsyncEvent::SrqLimitReached(SrqId(number)));
+                // One that is in use stays, with what it has to tell.
+                if done.is_ok() {
+                    self.own(|owned| owned.srqs.remove(&(nic, SrqId(number))));
+                    self.forget_events(nic, |event| event == AsyncEvent::SrqLimitReached(SrqId(number)));
+                }
                 done.map(|()| 0).into()
             }
             Op::CreateQp => self.create_qp(&words(&question.data)).into(),
