@@ -28,6 +28,8 @@ pub(crate) struct CounterBank {
     arrived: Vec<Meter>,
     /// What each adapter had counted when it was asked last. Looked up, never iterated.
     nics: FxHashMap<u32, NicCounts>,
+    /// Whether adapters are counted, too.
+    adapters: bool,
 }
 
 /// The counters that change with every packet, apart from the others.
@@ -48,7 +50,7 @@ impl CounterBank {
     pub fn new(counting: Counting, layer: LinkLayer, links: u32, levels: &[u8]) -> Option<CounterBank> {
         let every = match counting {
             Counting::Off => return None,
-            Counting::Sums => None,
+            Counting::Ports | Counting::Sums => None,
             Counting::Every(every) => Some(every),
         };
         let meters = vec![Meter::default(); links as usize * levels.len()];
@@ -60,7 +62,13 @@ impl CounterBank {
             sent: meters.clone(),
             arrived: meters,
             nics: FxHashMap::default(),
+            adapters: counting != Counting::Ports,
         })
+    }
+
+    /// Whether adapters are counted, and not ports alone.
+    pub fn counts_adapters(&self) -> bool {
+        self.adapters
     }
 
     /// What was counted in all.

@@ -74,6 +74,8 @@ pub enum Counting {
     /// Nothing.
     #[default]
     Off,
+    /// Sums of ports alone: what a [`Control`] can ask for.
+    Ports,
     /// Sums over the whole run.
     Sums,
     /// Sums at the end of every interval of this length.

@@ -148,7 +148,7 @@ pub fn run(
     let nodes = seats.iter().flat_map(|seat| (0..per_node).map(|_| *seat)).chain(seats.iter().copied()).collect();
     let of_run = shared.clone();
     folder.begin(move || of_run.end_all());
-    let options = RunOptions { peers: Peers::Passing, counting: Counting::Sums, control: Some(control), ..options.clone() };
+    let options = RunOptions { peers: Peers::Passing, counting: Counting::Ports, control: Some(control), ..options.clone() };
     let result = PacketEngine.run(cluster, Job::tied(nodes, mains, Ties::Any), &options, settings.seed);
     folder.ended();
     shared.end_all();

@@ -59,7 +59,7 @@ impl World<'_> {
     #[inline(never)]
     pub(crate) fn observe_built(&mut self, ready: Time, host: u32, transmit: &Transmit) {
         let Some(observer) = self.watch.observer.as_mut() else { return };
-        if let Some(tally) = &mut observer.tally {
+        if let Some(tally) = observer.tally.as_mut().filter(|tally| tally.counts_adapters()) {
             tally.built(host, ready, transmit);
         }
         if let Some(series) = &mut observer.series {
@@ -71,12 +71,13 @@ impl World<'_> {
     #[cold]
     #[inline(never)]
     pub(crate) fn observe_receipt(&mut self, now: Time, host: u32, packed: PackedPacket) {
-        let packet = packed.unpack();
-        let nic = self.hosts[host].rnic();
-        let status = nic.and_then(|nic| nic.query_qp(QpNum(packet.dest_qp)).ok());
-        if let Some(tally) = self.watch.observer.as_mut().and_then(|observer| observer.tally.as_mut()) {
-            tally.received(host, now, &packet, status.and_then(|status| status.attr.rq_psn));
+        let Some(tally) = self.watch.observer.as_mut().and_then(|observer| observer.tally.as_mut()) else { return };
+        if !tally.counts_adapters() {
+            return;
         }
+        let packet = packed.unpack();
+        let status = self.hosts[host].rnic().and_then(|nic| nic.query_qp(QpNum(packet.dest_qp)).ok());
+        tally.received(host, now, &packet, status.and_then(|status| status.attr.rq_psn));
     }
 
     /// The NIC of `host` may have counted something.
@@ -84,7 +85,8 @@ impl World<'_> {
     #[inline(never)]
     pub(crate) fn observe_nic(&mut self, now: Time, host: u32) {
         let nic = self.hosts[host].rnic();
-        if let (Some(nic), Some(tally)) = (nic, self.watch.observer.as_mut().and_then(|observer| observer.tally.as_mut())) {
+        let tally = self.watch.observer.as_mut().and_then(|observer| observer.tally.as_mut());
+        if let (Some(nic), Some(tally)) = (nic, tally.filter(|tally| tally.counts_adapters())) {
             tally.noted(host, now, nic.counts());
         }
     }
