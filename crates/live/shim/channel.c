@@ -59,15 +59,6 @@ long live_syscall(long number, ...)
 	return result;
 }
 
-static inline void pause_a_little(void)
-{
-#if defined(__x86_64__)
-	__builtin_ia32_pause();
-#else
-	__asm__ volatile("yield");
-#endif
-}
-
 static void give_turn(struct live_slot *slot)
 {
 	atomic_store(&slot->turn, TURN_FABRIC);
@@ -80,7 +71,7 @@ static void await_turn(struct live_slot *slot)
 	for (uint64_t look = 0; look < live_arena->spin; look++) {
 		if (atomic_load_explicit(&slot->turn, memory_order_acquire) == TURN_PROGRAM)
 			return;
-		pause_a_little();
+		live_pause();
 	}
 	for (uint64_t look = 0; look < live_arena->yields; look++) {
 		live_syscall(SYS_sched_yield);

@@ -193,4 +193,14 @@ void live_real_end(void);
 
 long live_syscall(long number, ...);
 
+/* Between two looks at a word that another core writes. */
+static inline void live_pause(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#else
+	__asm__ volatile("yield");
+#endif
+}
+
 #endif

@@ -37,20 +37,11 @@ static bool claimed;       /* the program polls */
 static uint32_t polls, since_armed;
 static _Atomic uint32_t ticking; /* the thread waits for a tick; a futex */
 
-static inline void pause_a_little(void)
-{
-#if defined(__x86_64__)
-	__builtin_ia32_pause();
-#else
-	__asm__ volatile("yield");
-#endif
-}
-
 void real_lock(void)
 {
 	for (uint32_t tries = 1; atomic_exchange_explicit(&held, 1, memory_order_acquire); tries++) {
 		while (atomic_load_explicit(&held, memory_order_relaxed) && tries++ % TRIES)
-			pause_a_little();
+			live_pause();
 		if (tries % TRIES == 0)
 			live_syscall(SYS_sched_yield);
 	}
@@ -186,7 +177,7 @@ static uint64_t take_over(void)
 			idle = 0;
 		due = real_look_at_clock();
 		real_unlock();
-		pause_a_little();
+		live_pause();
 	}
 	uint64_t now = due == UINT64_MAX ? 0 : live_real_ns();
 	return due > now ? due - now : 0;

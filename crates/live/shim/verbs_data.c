@@ -1,7 +1,8 @@
 /* Posting and polling.
  *
- * In real time every post is told at once. In virtual time a post that cannot fail is collected and told with the next question. It cannot fail where the queue has room for certain and the request
- * fits its queue pair; all others are told at once, and what the fabric says of them is what the program gets. */
+ * In real time every post is told at once. In virtual time a post that cannot fail is collected and told with the next question. It cannot
+ * fail where the queue has room for certain and the request fits its queue pair; all others are told at once, and what the fabric says of
+ * them is what the program gets. */
 #define _GNU_SOURCE
 #include "channel.h"
 #include "verbs.h"

@@ -149,7 +149,7 @@ fn real_time_decides_nothing() {
 }
 
 /// The programs of examples/verbs, built in a folder, and the lines that its README.md says that each prints, sorted.
-pub fn chapters() -> (tempfile::TempDir, Vec<(String, Vec<String>)>) {
+fn chapters() -> (tempfile::TempDir, Vec<(String, Vec<String>)>) {
     let folder = tempfile::tempdir().unwrap();
     let examples = root().join("examples/verbs");
     let built = Command::new("make").arg("-s").arg("-C").arg(&examples).arg(format!("BUILD={}", folder.path().display())).output();
@@ -167,7 +167,7 @@ pub fn chapters() -> (tempfile::TempDir, Vec<(String, Vec<String>)>) {
     assert_eq!(chapters.len(), 10);
     (folder, chapters)
 }
-pub fn sorted<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
+fn sorted<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut lines: Vec<String> = lines.map(str::to_owned).collect();
     lines.sort_unstable();
     lines
@@ -176,11 +176,15 @@ pub fn sorted<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
 /// Each prints what examples/verbs/README.md says, in the order of virtual time.
 #[test]
 fn the_examples_show_what_their_chapters_say() {
+    examples_print(|program| stdout(&pair("ri2", &[program])));
+}
+
+/// `run` gives what an example prints, which is what its chapter says.
+pub fn examples_print(run: impl Fn(&str) -> String) {
     let (folder, chapters) = chapters();
     for (name, said) in chapters {
         let program = folder.path().join(&name);
-        let printed = stdout(&pair("ri2", &[program.to_str().unwrap()]));
-        assert_eq!(sorted(printed.lines()), said, "{name}");
+        assert_eq!(sorted(run(program.to_str().unwrap()).lines()), said, "{name}");
     }
 }
 

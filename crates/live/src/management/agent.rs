@@ -83,21 +83,26 @@ impl Agents {
 
     /// Reads an attribute.
     pub fn read(&mut self, plug: Plug, attribute: u16, modifier: u32) -> Result<[u8; 64], Refusal> {
-        if attribute == LINEAR_FORWARDING && plug.device < self.switches && modifier < BLOCKS {
-            return Ok(self.tables.block((plug.device, modifier as u16), &self.lids, &self.far));
+        match self.block_of_table(plug, attribute, modifier) {
+            Some(block) => Ok(self.tables.block(block, &self.lids, &self.far)),
+            None => self.attribute(plug, attribute, modifier).ok_or(Refusal::Unsupported),
         }
-        self.attribute(plug, attribute, modifier).ok_or(Refusal::Unsupported)
+    }
+
+    /// The switch and the block, where it is one of a linear forwarding table.
+    fn block_of_table(&self, plug: Plug, attribute: u16, modifier: u32) -> Option<(u32, u16)> {
+        (attribute == LINEAR_FORWARDING && plug.device < self.switches && modifier < BLOCKS).then_some((plug.device, modifier as u16))
     }
 
     /// Writes an attribute, and says what it is then.
     pub fn write(&mut self, plug: Plug, (attribute, modifier): (u16, u32), data: [u8; 64]) -> Result<[u8; 64], Refusal> {
-        let mut now = self.read(plug, attribute, modifier)?;
+        if let Some(block) = self.block_of_table(plug, attribute, modifier) {
+            self.tables.write(block, data);
+            return Ok(data);
+        }
+        let mut now = self.attribute(plug, attribute, modifier).ok_or(Refusal::Unsupported)?;
         let mut key = (plug.device, attribute, modifier);
         match attribute {
-            LINEAR_FORWARDING => {
-                self.tables.write((plug.device, modifier as u16), data);
-                return Ok(data);
-            }
             SWITCH_INFO => overlay(&mut now, &data, OF_SWITCH),
             PORT_INFO => {
                 let lid = [data[16], data[17]];
@@ -234,6 +239,11 @@ impl Agents {
         }
         Some(data)
     }
+}
+
+/// Whether it says where the manager is.
+pub(super) fn names_manager(attribute: u16) -> bool {
+    attribute == PORT_INFO
 }
 
 /// Whether it is a block of a linear forwarding table, which a manager writes one after the other.

@@ -307,7 +307,9 @@ impl Management {
                 let mut data = [0; 64];
                 data.copy_from_slice(&mad[DATA..DATA + 64]);
                 let done = self.agents.write(plug, (attribute, modifier), data).map(Some);
-                self.tell_manager(plug.device);
+                if agent::names_manager(attribute) {
+                    self.tell_manager(plug.device);
+                }
                 done
             }
             (counters::CLASS, GET | SET) => {
