@@ -10,7 +10,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use fabriscope_verbs::{Lid, Memory, PdId};
+use fabriscope_verbs::{Lender, Lid, Memory, PayloadBytes, PdId};
 
 use crate::address::Addresses;
 
@@ -29,7 +29,7 @@ struct Shared {
     /// The file, by the number of its descriptor there.
     file: Option<(i32, File)>,
     /// By the address in the process.
-    pieces: BTreeMap<u64, Piece>,
+    pieces: BTreeMap<u64, Arc<Piece>>,
 }
 
 /// Pages of a process, mapped here.
@@ -42,6 +42,9 @@ struct Piece {
 // SAFETY: the pointer is to a mapping of this piece's own; whoever has the lock of the pieces uses it.
 #[allow(unsafe_code)]
 unsafe impl Send for Piece {}
+// SAFETY: as above; the pointer itself never changes.
+#[allow(unsafe_code)]
+unsafe impl Sync for Piece {}
 
 #[allow(unsafe_code)] // A mapping, and copies within it: see the safety comments.
 impl Piece {
@@ -63,9 +66,18 @@ impl Piece {
         unsafe {
             let to = self.at.add(to);
             if libc::memcmp(to.cast(), from.as_ptr().cast(), from.len()) != 0 {
-                std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len());
+                // What was lent may be a part of the same piece.
+                std::ptr::copy(from.as_ptr(), to, from.len());
             }
         }
+    }
+}
+
+#[allow(unsafe_code)]
+impl Lender for Piece {
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: the mapping lives as long as the piece; the process does not run while a packet is looked at.
+        unsafe { std::slice::from_raw_parts(self.at, self.length) }
     }
 }
 
@@ -99,7 +111,7 @@ impl ProcessMemory {
         for piece in pieces.chunks_exact(3) {
             let mapped = usize::try_from(piece[1]).ok().and_then(|length| Piece::map(file, piece[2], length));
             if let Some(mapped) = mapped {
-                shared.pieces.insert(piece[0], mapped);
+                shared.pieces.insert(piece[0], Arc::new(mapped));
             }
         }
     }
@@ -113,6 +125,12 @@ impl ProcessMemory {
             // A process that died in the meantime has nothing to read.
             None => drop(self.whole.read_exact_at(into, addr)),
         }
+    }
+    /// The bytes where they are, if they are mapped.
+    pub fn lend(&self, addr: u64, length: usize) -> Option<PayloadBytes> {
+        let shared = self.shared();
+        let (piece, from) = shared.around(addr, length)?;
+        Some(PayloadBytes::lent(Arc::clone(piece) as Arc<dyn Lender>, from..from + length))
     }
     pub fn write(&self, addr: u64, from: &[u8]) {
         match self.shared().around(addr, from.len()) {
@@ -132,7 +150,7 @@ impl Shared {
         }
     }
     /// The piece that holds all bytes from `addr` on, and where in it they begin.
-    fn around(&self, addr: u64, length: usize) -> Option<(&Piece, usize)> {
+    fn around(&self, addr: u64, length: usize) -> Option<(&Arc<Piece>, usize)> {
         let (at, piece) = self.pieces.range(..=addr).next_back()?;
         let from = usize::try_from(addr - at).ok()?;
         (from.checked_add(length)? <= piece.length).then_some((piece, from))
@@ -195,6 +213,9 @@ impl Memory for HostMemory {
         if let Some(memory) = domains.memory.get(&pd) {
             memory.read(addr, into);
         }
+    }
+    fn lend(&self, pd: PdId, addr: u64, length: usize) -> Option<PayloadBytes> {
+        self.domains().memory.get(&pd)?.lend(addr, length)
     }
     fn write(&mut self, pd: PdId, addr: u64, from: &[u8]) {
         if let Some(memory) = self.domains().memory.get(&pd) {

@@ -13,6 +13,7 @@ use fabriscope_prefetch::prefetch_lines;
 use crate::cc::Telemetry;
 use crate::ext_borders::{Announcement, Borders, Notice};
 use crate::ids::{Lid, QpNum, Rkey};
+use crate::payload::PayloadBytes;
 use crate::transport::iwarp::frame::Frame;
 use crate::words::AppWords;
 
@@ -76,7 +77,7 @@ pub struct Ext {
     /// What is in it.
     pub content: ExtContent,
     /// The payload, when real memory is attached.
-    pub data: Option<Box<[u8]>>,
+    pub data: Option<PayloadBytes>,
     /// The headers of a protocol without base transport header.
     pub foreign: Foreign,
 }
@@ -365,7 +366,7 @@ mod tests {
     /// It is written with every packet that has one of its own.
     #[test]
     fn a_slot_is_two_cache_lines() {
-        assert_eq!((size_of::<Ext>(), size_of::<Slot>()), (120, 128));
+        assert_eq!((size_of::<Ext>(), size_of::<Slot>()), (112, 128));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! Not modelled: translation and faults (regions are checked before any access).
 
 use crate::ids::{Lid, PdId};
+use crate::payload::PayloadBytes;
 use crate::wr::Sge;
 
 /// Memory the NIC reads and writes. Without it no bytes move and only their number is
@@ -14,6 +15,11 @@ pub trait Memory: Send {
     fn read(&self, pd: PdId, addr: u64, into: &mut [u8]);
     /// Stores `from` at `addr`.
     fn write(&mut self, pd: PdId, addr: u64, from: &[u8]);
+    /// The same bytes where they are, for packets that carry them until their request completes; none where they must be copied.
+    fn lend(&self, pd: PdId, addr: u64, length: usize) -> Option<PayloadBytes> {
+        let _ = (pd, addr, length);
+        None
+    }
     /// What stands in front of a datagram of so many bytes, where anybody looks at it.
     fn global_header(&self, from: Lid, to: Lid, bytes: u32) -> Option<[u8; 40]> {
         let _ = (from, to, bytes);
@@ -26,6 +32,15 @@ pub(crate) fn gather(memory: &dyn Memory, pd: PdId, list: &[Sge], offset: u64, l
     let mut bytes = vec![0; length];
     each_piece(list, offset, length, |_, addr, range| memory.read(pd, addr, &mut bytes[range]));
     bytes
+}
+
+/// The same bytes, lent where they lie in one piece and the memory can.
+pub(crate) fn lend(memory: &dyn Memory, pd: PdId, list: &[Sge], offset: u64, length: usize) -> PayloadBytes {
+    let lent = match list {
+        [piece] if offset + length as u64 <= u64::from(piece.length) => memory.lend(pd, piece.addr + offset, length),
+        _ => None,
+    };
+    lent.unwrap_or_else(|| gather(memory, pd, list, offset, length).into())
 }
 
 /// Writes `bytes` to a scatter list from `offset` on.

@@ -318,7 +318,7 @@ fn the_known_packet() {
         ..Packet::default()
     };
     let data: Box<[u8]> = (0..64).collect();
-    let ext = Ext { remote_addr: 0x7F00_0000_1000, rkey: Rkey(0x0020_0C00), dma_length: 64, data: Some(data), ..Ext::default() };
+    let ext = Ext { remote_addr: 0x7F00_0000_1000, rkey: Rkey(0x0020_0C00), dma_length: 64, data: Some(data.into()), ..Ext::default() };
     let seen = sighting(0, 0, packet, Some(ext)).seen;
     let frame = Framing::of(LinkLayer::RoceV2Ipv4).frame(&seen, [0; 6]).unwrap();
     let hex: String = frame.iter().map(|byte| format!("{byte:02x}")).collect();

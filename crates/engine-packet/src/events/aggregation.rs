@@ -9,7 +9,7 @@ use fabriscope_fabric::aggregation::Refusal;
 use fabriscope_fabric::{EndpointId, LinkId, Node};
 use fabriscope_switch::aggregation::{Arrival, Joined, Session, Verdict};
 use fabriscope_units::{Bytes, Time};
-use fabriscope_verbs::{Denied, Ext, GroupRequest, Lid, Packet, PacketFlags};
+use fabriscope_verbs::{Denied, Ext, GroupRequest, Lid, Packet, PacketFlags, PayloadBytes};
 use fabriscope_wire::{Collective, NakCode, Opcode, Operation, Psn, RnrTimer, Syndrome, Task};
 use std::collections::BTreeMap;
 
@@ -123,7 +123,8 @@ impl World<'_> {
         let last = operation == Operation::WriteLast as u8 || operation == Operation::WriteOnly as u8;
         let header = ext.as_ref().filter(|_| starts).and_then(|ext| Some((Task::unpack(ext.remote_addr)?, ext.dma_length)));
         let (psn, at) = (Psn::new(packet.psn), tail);
-        let arrival = Arrival { psn, header, last, payload: packet.payload, data: ext.and_then(|ext| ext.data), at };
+        let arrival =
+            Arrival { psn, header, last, payload: packet.payload, data: ext.and_then(|ext| ext.data).map(PayloadBytes::into_boxed), at };
         let Some(station) = self.groups.aggregation.groups[group as usize].get_mut(&switch) else { return };
         let verdict = station.session.handle(child, arrival);
         let asks = packet.flags.contains(PacketFlags::ACK_REQ);
@@ -192,7 +193,8 @@ impl World<'_> {
             (false, false) => Operation::WriteMiddle,
         };
         let packet = self.groups.aggregation.packet(operation, joined.payload, psn, sl);
-        let ext = Ext { remote_addr: joined.task.pack(), dma_length: joined.length, data: joined.data, ..Ext::default() };
+        let ext =
+            Ext { remote_addr: joined.task.pack(), dma_length: joined.length, data: joined.data.map(PayloadBytes::from), ..Ext::default() };
         let packet = Packet { dest: Lid::aggregate(group), ext: self.ext_headers.alloc(ext), ..packet };
         let out = up.0 * self.links.vls + self.links.lane_out(u32::from(sl));
         self.queue.push(ready, Event::emit(out, PackedPacket::new(&packet)));
@@ -280,7 +282,7 @@ impl World<'_> {
 
     /// The same with the header and the bytes that it carries.
     fn with_data(&mut self, packet: Packet, task: Task, data: Option<&[u8]>) -> Packet {
-        let data: Option<Box<[u8]>> = data.map(|data| data[..usize::from(packet.payload).min(data.len())].into());
+        let data: Option<PayloadBytes> = data.map(|data| data[..usize::from(packet.payload).min(data.len())].into());
         if data.is_none() && packet.dest.aggregation().is_none() {
             return packet;
         }

@@ -38,8 +38,10 @@ pub(crate) fn data_packet(
     let tells = last && wqe.tells;
     let opcode = qp.service | operation(wqe.opcode, (first, last).into()) as u8;
     let inline = wqe.flags.contains(SendFlags::INLINE);
+    let reliable = qp.qp_type != QpType::Uc;
     let bare = !(tells || port.memory.is_some() || port.congestion.telemetry || first && wqe.opcode.is_write() || wqe.route.is_some());
-    let ext = if bare { ExtId::NONE } else { side.alloc(routed(data_ext(qp.init.pd, wqe, port, offset, payload), qp, wqe, port)) };
+    let ext =
+        if bare { ExtId::NONE } else { side.alloc(routed(data_ext(qp.init.pd, wqe, port, (offset, payload), reliable), qp, wqe, port)) };
     flags.insert(qp.path_flag);
     if wqe.flags.contains(SendFlags::TRACED) {
         flags.insert(PacketFlags::TRACED);
@@ -104,12 +106,13 @@ pub(crate) fn operation(opcode: WrOpcode, part: Part) -> Operation {
     }
 }
 
-/// What a packet of a SEND or WRITE carries besides its fixed fields.
-pub(crate) fn data_ext(pd: PdId, wqe: &Wqe, port: &Port, offset: u32, payload: u16) -> Ext {
+/// What a packet of a SEND or WRITE carries besides its fixed fields; of a `reliable` one the bytes stay where they are.
+pub(crate) fn data_ext(pd: PdId, wqe: &Wqe, port: &Port, (offset, payload): (u32, u16), reliable: bool) -> Ext {
     let (offset, payload) = (offset as usize, payload as usize);
     let data = match (&wqe.inline, &port.memory) {
         (Some(inline), _) => Some(inline[offset..offset + payload].into()),
-        (None, Some(memory)) => Some(memory::gather(memory.as_ref(), pd, &wqe.sge, offset as u64, payload).into_boxed_slice()),
+        (None, Some(memory)) if reliable => Some(memory::lend(memory.as_ref(), pd, &wqe.sge, offset as u64, payload)),
+        (None, Some(memory)) => Some(memory::gather(memory.as_ref(), pd, &wqe.sge, offset as u64, payload).into()),
         (None, None) => None,
     };
     let mut ext = Ext { remote_addr: wqe.remote.addr, rkey: wqe.remote.rkey, dma_length: wqe.length, imm: wqe.imm, data, ..Ext::default() };

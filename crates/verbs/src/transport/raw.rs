@@ -65,7 +65,7 @@ fn poll(qp: &mut Qp, port: &mut Port, side: &mut ExtHeaders) -> Option<Transmit>
     let wqe = &qp.requester.queue[0];
     let Extra::Datagram { dest, sl, .. } = wqe.extra else { return None };
     let payload = wqe.length as u16;
-    let ext = Ext { src_qp: qp.num, slid: port.lid, ..data_ext(qp.init.pd, wqe, port, 0, payload) };
+    let ext = Ext { src_qp: qp.num, slid: port.lid, ..data_ext(qp.init.pd, wqe, port, (0, payload), false) };
     let traced = if wqe.flags.contains(SendFlags::TRACED) { PacketFlags::TRACED } else { PacketFlags::NONE };
     let packet = Packet {
         dest,

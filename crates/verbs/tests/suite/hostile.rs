@@ -26,7 +26,7 @@ fn forged() -> impl Strategy<Value = Forged> {
             rkey: Rkey(if good { 256 } else { value as u32 }),
             compare_add: value,
             qkey: 7,
-            data: data.map(|length| vec![1; length].into_boxed_slice()),
+            data: data.map(|length| vec![1; length].into()),
             ..Ext::default()
         });
     let opcode = prop_oneof![8 => 0u8..0x18, 1 => any::<u8>(), 2 => 0x20u8..0x2c, 1 => 0x64u8..0x66];

@@ -13,6 +13,7 @@ use super::stream::{CloseReason, Delivery, Response, Stream};
 use crate::access::Access;
 use crate::memory;
 use crate::packet::{Landed, Packet, PacketFlags, Received};
+use crate::payload::PayloadBytes;
 use crate::port::Port;
 use crate::qp::Qp;
 use crate::transport::inbound;
@@ -32,7 +33,7 @@ impl Stream {
         port: &mut Port,
         packet: &Packet,
         frame: &Frame,
-        (data, words): (Option<Box<[u8]>>, Option<AppWords>),
+        (data, words): (Option<PayloadBytes>, Option<AppWords>),
         received: &mut Received,
     ) -> Option<CloseReason> {
         let segment = &frame.segment;

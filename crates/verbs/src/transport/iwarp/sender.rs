@@ -18,6 +18,7 @@ use crate::ext_headers::{Ext, ExtHeaders, Foreign};
 use crate::ids::{Lkey, QpNum, WqeIndex};
 use crate::memory;
 use crate::packet::{Body, IwarpKind, Packet, PacketFlags, Transmit};
+use crate::payload::PayloadBytes;
 use crate::port::Port;
 use crate::qp::Qp;
 use crate::qp::requester::{Extra, Wqe};
@@ -241,14 +242,14 @@ impl Stream {
 }
 
 /// The bytes of a segment, where there is memory to take them from.
-fn bytes(message: &Message, number: u32, data: u32, port: &Port) -> Option<Box<[u8]>> {
+fn bytes(message: &Message, number: u32, data: u32, port: &Port) -> Option<PayloadBytes> {
     let offset = message.part(number).0 as usize;
     match (&message.inline, &port.memory) {
         _ if data == 0 => None,
         (Some(inline), _) => Some(inline[offset..offset + data as usize].into()),
         (None, Some(memory)) => {
             let pd = port.regions.domain_of(&message.sge);
-            Some(memory::gather(memory.as_ref(), pd, &message.sge, offset as u64, data as usize).into_boxed_slice())
+            Some(memory::gather(memory.as_ref(), pd, &message.sge, offset as u64, data as usize).into())
         }
         (None, None) => None,
     }

@@ -473,7 +473,7 @@ pub(crate) fn poll_response(qp: &mut Qp, port: &mut Port, side: &mut ExtHeaders)
                     if payload > 0 {
                         memory.read(qp.init.pd, from, &mut data);
                     }
-                    side.alloc(Ext { data: Some(data), ..Ext::default() })
+                    side.alloc(Ext { data: Some(data.into()), ..Ext::default() })
                 }
             };
             let sent = response_packet(qp, port, psn, operation, payload as u16, ext, ack, traced);

@@ -47,7 +47,7 @@ impl Answer {
         let data = match (&self.read, &port.memory) {
             (Some(sge), Some(memory)) if payload > 0 => {
                 let list = std::slice::from_ref(sge);
-                Some(memory::gather(memory.as_ref(), port.regions.domain_of(list), list, 0, usize::from(payload)).into_boxed_slice())
+                Some(memory::gather(memory.as_ref(), port.regions.domain_of(list), list, 0, usize::from(payload)).into())
             }
             _ => None,
         };

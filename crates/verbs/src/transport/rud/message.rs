@@ -9,6 +9,7 @@ use crate::ext_headers::{ExtHeaders, ExtId};
 use crate::ids::{CqId, Lid, QpNum, WqeIndex};
 use crate::memory;
 use crate::packet::{Packet, PacketFlags, Transmit};
+use crate::payload::PayloadBytes;
 use crate::port::Port;
 use crate::qp::requester::Extra;
 use crate::transport::outbound::operation;
@@ -162,7 +163,15 @@ impl Message {
     }
 
     /// The extension headers of packet `number`: one entry for all packets of a message where they say the same.
-    fn headers(&mut self, number: u32, route: Route, data: Option<Box<[u8]>>, repeated: bool, port: &Port, side: &mut ExtHeaders) -> ExtId {
+    fn headers(
+        &mut self,
+        number: u32,
+        route: Route,
+        data: Option<PayloadBytes>,
+        repeated: bool,
+        port: &Port,
+        side: &mut ExtHeaders,
+    ) -> ExtId {
         let last = number + 1 == self.packets;
         let says = last && matches!(self.extra, Extra::Words(_));
         let alike = matches!(self.kind, Kind::Data(_) | Kind::ReadResponse { .. }) && self.packets > 1 && route.wanted == 0;
@@ -181,7 +190,7 @@ impl Message {
         if last { std::mem::replace(&mut self.headers, ExtId::NONE) } else { side.share(self.headers) }
     }
 
-    fn write_headers(&self, number: u32, route: Route, data: Option<Box<[u8]>>, port: &Port, side: &mut ExtHeaders) -> ExtId {
+    fn write_headers(&self, number: u32, route: Route, data: Option<PayloadBytes>, port: &Port, side: &mut ExtHeaders) -> ExtId {
         let mtu = port.packet_mtu();
         let (last, offset) = (number + 1 == self.packets, number * mtu);
         side.alloc_with(|ext| {
@@ -226,7 +235,7 @@ impl Message {
             (Some(inline), _) => Some(inline[offset as usize..][..usize::from(payload)].into()),
             (None, Some(memory)) if payload > 0 => {
                 let pd = port.regions.domain_of(&self.sge);
-                Some(memory::gather(memory.as_ref(), pd, &self.sge, u64::from(offset), usize::from(payload)).into_boxed_slice())
+                Some(memory::lend(memory.as_ref(), pd, &self.sge, u64::from(offset), usize::from(payload)))
             }
             _ => None,
         };

@@ -39,7 +39,7 @@ pub(crate) fn poll(qp: &mut Qp, port: &mut Port, side: &mut ExtHeaders) -> Optio
     let imm = wqe.opcode.has_immediate();
     let payload = wqe.length as u16;
     let delivery = qp.qp_type.delivery();
-    let ext = Ext { qkey, src_qp: qp.num, slid: port.lid, delivery, ..data_ext(qp.init.pd, wqe, port, 0, payload) };
+    let ext = Ext { qkey, src_qp: qp.num, slid: port.lid, delivery, ..data_ext(qp.init.pd, wqe, port, (0, payload), false) };
     let operation = if imm { Operation::SendOnlyImm } else { Operation::SendOnly };
     let opcode = (qp.qp_type.transport() as u8) << 5 | operation as u8;
     let mut flags = PacketFlags::NONE;
