@@ -99,6 +99,8 @@ ops! {
     MadRegister = 98,
     MadUnregister = 99,
     DatagramSocket = 100,
+    CloseXrcd = 110,
+    OpenQp = 111,
 }
 
 /// An answer.

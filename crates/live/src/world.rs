@@ -21,6 +21,7 @@ use crate::memory::{HostMemory, ProcessMemory};
 use crate::process;
 use crate::question::Answer;
 use crate::sockets::{self, Sockets};
+use crate::xrc::XrcDomains;
 
 /// What a thread may wait for beside the queues of its adapters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -223,6 +224,7 @@ pub(crate) struct World {
     pub sockets: Sockets,
     pub datagrams: Datagrams,
     pub connections: Connections,
+    pub xrc: XrcDomains,
     /// Agents of the fabric, where it is InfiniBand.
     pub management: Option<Management>,
     /// Those of the hosts, where NCCL runs on them.
@@ -350,6 +352,7 @@ impl World {
             sockets,
             datagrams: Datagrams::default(),
             connections: Connections::default(),
+            xrc: XrcDomains::default(),
             management: None,
             gpus: None,
             wants_agents: false,
