@@ -89,6 +89,7 @@ enum live_op {
 	OP_DATAGRAM_SOCKET,
 	OP_CLOSE_XRCD = 110,
 	OP_OPEN_QP,
+	OP_POLL_SET,
 };
 
 /* A post among those in front of a question. */

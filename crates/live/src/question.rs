@@ -101,6 +101,7 @@ ops! {
     DatagramSocket = 100,
     CloseXrcd = 110,
     OpenQp = 111,
+    PollSet = 112,
 }
 
 /// An answer.

@@ -54,6 +54,8 @@ pub(crate) enum Key {
     Kernel(usize),
     /// A word of a process changes.
     Word { process: u32, address: u64 },
+    /// A set of descriptors that a process waits for changes.
+    PollSet { process: u32, fd: i32 },
 }
 
 /// What a descriptor is.
@@ -117,6 +119,8 @@ pub(crate) struct Program {
     pub parent: Option<u32>,
     pub memory: Option<Arc<ProcessMemory>>,
     pub descriptors: BTreeMap<i32, Descriptor>,
+    /// How often sets of descriptors were changed while a thread waited for them.
+    pub poll_sets: BTreeMap<i32, u64>,
     pub channels: BTreeMap<u32, Channel>,
     pub next_channel: u32,
     pub watched: Vec<Watched>,
