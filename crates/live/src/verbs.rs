@@ -349,10 +349,14 @@ impl Thread {
             Some(code) => Some(*Mtu::ALL.get((code as usize).wrapping_sub(1)).ok_or(libc::EINVAL)?),
             None => None,
         };
+        let pkey_index = has(mask::PKEY, 11).map(|index| index as u16);
+        if !pkey_index.is_none_or(|index| self.has_pkey(nic, index)) {
+            return Err(libc::EINVAL);
+        }
         let av = |at: usize| AhAttr { dlid: Lid(of[at] as u32), sl: of[at + 1] as u8 };
         let attr = QpAttr {
             qp_state: state,
-            pkey_index: has(mask::PKEY, 11).map(|index| index as u16),
+            pkey_index,
             port_num: has(mask::PORT, 15).map(|port| port as u8),
             qp_access_flags: has(mask::ACCESS, 10).map(|flags| access(flags as u32)),
             qkey: has(mask::QKEY, 6).map(|key| key as u32),
@@ -378,6 +382,13 @@ impl Thread {
         }
         self.own(|_| {});
         Ok(0)
+    }
+
+    /// Whether the table of an adapter has a P_Key there.
+    fn has_pkey(&self, nic: usize, index: u16) -> bool {
+        let world = self.shared.world();
+        let devices = &world.hosts[world.programs[self.program as usize].node as usize].devices;
+        devices.get(nic).is_some_and(|device| usize::from(index) < device.pkeys().len())
     }
 
     fn query_qp(&self, nic: usize, qp: QpNum) -> Answer {
@@ -644,7 +655,8 @@ const DATAGRAM: u64 = 4;
 const XRC_SEND: u64 = 9;
 
 /// In the order of `enum ibv_qp_state`.
-pub(crate) const STATES: [QpState; 7] = [QpState::Reset, QpState::Init, QpState::Rtr, QpState::Rts, QpState::Sqd, QpState::Sqe, QpState::Err];
+pub(crate) const STATES: [QpState; 7] =
+    [QpState::Reset, QpState::Init, QpState::Rtr, QpState::Rts, QpState::Sqd, QpState::Sqe, QpState::Err];
 
 /// The GID of a group; where a program gives the number of one alone, what stands for it.
 fn group_of(mlid: u16, gid: [u8; 16]) -> [u8; 16] {

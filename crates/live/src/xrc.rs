@@ -153,9 +153,12 @@ impl Thread {
     /// Gives the process a receiving queue pair that another one has made; answers its state.
     pub(crate) fn open_qp(&self, nic: usize, qp: QpNum, xrcd: XrcdId) -> Result<i64, i32> {
         let at = (self.node(), nic, xrcd);
-        let found = self.shared.world().xrc.held(at, self.program).and_then(|domain| {
-            if domain.members.contains(&Member::Qp(qp)) { Ok(()) } else { Err(XrcError::NoSuchQp { qp, xrcd }) }
-        });
+        let found = self
+            .shared
+            .world()
+            .xrc
+            .held(at, self.program)
+            .and_then(|domain| if domain.members.contains(&Member::Qp(qp)) { Ok(()) } else { Err(XrcError::NoSuchQp { qp, xrcd }) });
         found.map_err(|error| self.refused(&error))?;
         let status = self.control(nic, |n| n.query_qp(qp))?;
         self.own(|owned| owned.qps.insert((nic, qp)));
