@@ -87,6 +87,9 @@ enum live_op {
 	OP_MAD_REGISTER,
 	OP_MAD_UNREGISTER,
 	OP_DATAGRAM_SOCKET,
+	OP_CLOSE_XRCD = 110,
+	OP_OPEN_QP,
+	OP_POLL_SET,
 };
 
 /* A post among those in front of a question. */

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -28,8 +29,9 @@ static int real_poll(struct pollfd *fds, nfds_t count, int ms)
 	return (int)live_syscall(SYS_ppoll, fds, count, ms < 0 ? NULL : &how, NULL, 8, 0);
 }
 
-/* Asks for those that the fabric serves; gives how many are ready. */
-static int ask(struct pollfd *fds, nfds_t count, int64_t ns)
+/* Asks for those that the fabric serves; gives how many are ready, or -1 where a signal came. Of a set of epoll it says as
+ * well whether it was changed in the meantime. */
+static int ask(struct pollfd *fds, nfds_t count, int64_t ns, int set, bool *changed)
 {
 	uint32_t *to = (uint32_t *)live_question();
 	size_t asked = 0;
@@ -40,7 +42,11 @@ static int ask(struct pollfd *fds, nfds_t count, int64_t ns)
 			asked++;
 		}
 	live_mine->args[0] = ns;
-	live_ask(OP_POLL, asked * 8);
+	live_mine->args[1] = set;
+	int64_t result = live_ask(OP_POLL, asked * 8);
+	*changed = result > 0;
+	if (result < 0)
+		return errno = (int)-result, -1;
 	const uint32_t *from = (const uint32_t *)live_question();
 	int ready = 0;
 	size_t answered = 0;
@@ -83,7 +89,8 @@ void live_await_child(int which, int options)
 	}
 }
 
-int live_poll(struct pollfd *fds, nfds_t count, int64_t ns)
+/* As `poll`; of a set of epoll, `set`, it ends also when another thread changes that. */
+static int wait_for(struct pollfd *fds, nfds_t count, int64_t ns, int set, bool *changed)
 {
 	size_t others = 0;
 	int64_t look = FIRST_LOOK_NS;
@@ -117,11 +124,95 @@ int live_poll(struct pollfd *fds, nfds_t count, int64_t ns)
 			left = look;
 		if (look < BETWEEN_LOOKS_NS)
 			look *= 2;
-		ready += ask(fds, count, left);
-		if (ready || (ns >= 0 && live_now() / 1000 >= until))
+		int served = ask(fds, count, left, set, changed);
+		if (served < 0)
+			return -1;
+		ready += served;
+		if (ready || *changed || (ns >= 0 && live_now() / 1000 >= until))
 			return ready;
 	}
 }
+
+/* ---- sets of descriptors ---- */
+
+struct interest {
+	int set, fd;
+	struct epoll_event event;
+	struct interest *next;
+};
+static struct interest *interests;
+/* Threads that wait for each set. */
+static uint16_t waiters[MOST_FDS];
+
+/* What is in a set, from `fds[count]` on; gives how many there are then. */
+static nfds_t members(int set, struct pollfd *fds, nfds_t count)
+{
+	for (struct interest *one = interests; one && count < MOST_POLLED; one = one->next)
+		if (one->set == set)
+			fds[count++] = (struct pollfd){ one->fd, (short)(one->event.events & 0x3fff), 0 };
+	return count;
+}
+
+/* As `wait_for`, where descriptors may be sets themselves: those are readable while anything in them is ready. */
+static int wait_for_all(struct pollfd *fds, nfds_t count, int64_t ns, int set, bool *changed)
+{
+	struct pollfd flat[MOST_POLLED];
+	nfds_t used = 0, at = 0, sets = 0;
+	for (nfds_t i = 0; i < count; i++)
+		sets += live_mine && live_kind_of(fds[i].fd) == FD_POLL_SET;
+	if (!sets || count > MOST_POLLED)
+		return wait_for(fds, count, ns, set, changed);
+	for (nfds_t i = 0; i < count && used < MOST_POLLED; i++) {
+		if (live_kind_of(fds[i].fd) != FD_POLL_SET) {
+			flat[used++] = fds[i];
+			continue;
+		}
+		set = set < 0 ? fds[i].fd : set;
+		if (fds[i].events & POLLIN)
+			used = members(fds[i].fd, flat, used);
+	}
+	if (wait_for(flat, used, ns, set, changed) < 0)
+		return -1;
+	int ready = 0;
+	for (nfds_t i = 0; i < count && at <= used; i++) {
+		fds[i].revents = 0;
+		if (live_kind_of(fds[i].fd) != FD_POLL_SET) {
+			fds[i].revents = at < used ? flat[at++].revents : 0;
+		} else if (fds[i].events & POLLIN) {
+			/* As long as nothing was changed, they are those of before. */
+			for (struct interest *one = interests; !*changed && one && at < used; one = one->next)
+				if (one->set == fds[i].fd && flat[at++].revents)
+					fds[i].revents = POLLIN;
+		}
+		ready += fds[i].revents != 0;
+	}
+	return *changed ? 0 : ready;
+}
+
+/* Waits for descriptors, or, with `set`, for what is in a set, whoever changes that in the meantime; `*count` is how many there were at last. */
+static int wait_changing(struct pollfd *fds, nfds_t *count, int64_t ns, int set)
+{
+	int watched = set;
+	for (nfds_t i = 0; watched < 0 && i < *count; i++)
+		if (live_kind_of(fds[i].fd) == FD_POLL_SET)
+			watched = fds[i].fd;
+	uint64_t until = live_now() / 1000 + (uint64_t)(ns < 0 ? 0 : ns);
+	for (;;) {
+		bool changed = false;
+		if (set >= 0)
+			*count = members(set, fds, 0);
+		uint64_t now = live_now() / 1000;
+		if (watched >= 0)
+			waiters[watched]++;
+		int ready = wait_for_all(fds, *count, ns < 0 ? -1 : until > now ? (int64_t)(until - now) : 0, watched, &changed);
+		if (watched >= 0)
+			waiters[watched]--;
+		if (ready || !changed)
+			return ready;
+	}
+}
+
+int live_poll(struct pollfd *fds, nfds_t count, int64_t ns) { return wait_changing(fds, &count, ns, -1); }
 
 int poll(struct pollfd *fds, nfds_t count, int ms)
 {
@@ -185,13 +276,6 @@ int pselect(int count, fd_set *in, fd_set *out, fd_set *except, const struct tim
 
 /* ---- epoll: which descriptors a set has is kept here and in the kernel ---- */
 
-struct interest {
-	int set, fd;
-	struct epoll_event event;
-	struct interest *next;
-};
-static struct interest *interests;
-
 static struct interest **interest_at(int set, int fd)
 {
 	struct interest **at = &interests;
@@ -251,6 +335,9 @@ int epoll_ctl(int set, int op, int fd, struct epoll_event *event)
 		*one = (struct interest){ set, fd, *event, NULL };
 		*at = one;
 	}
+	/* Who waits for the set waits for what is in it from now on. */
+	if (live_mine && waiters[set])
+		LIVE_ASK(OP_POLL_SET, set);
 	return 0;
 }
 
@@ -260,10 +347,7 @@ int epoll_wait(int set, struct epoll_event *events, int most, int ms)
 		return (int)live_syscall(SYS_epoll_pwait, set, events, most, ms, NULL, 8);
 	struct pollfd fds[MOST_POLLED];
 	nfds_t count = 0;
-	for (struct interest *one = interests; one && count < MOST_POLLED; one = one->next)
-		if (one->set == set)
-			fds[count++] = (struct pollfd){ one->fd, (short)(one->event.events & 0x3fff), 0 };
-	if (live_poll(fds, count, ms < 0 ? -1 : (int64_t)ms * 1000000) < 0)
+	if (wait_changing(fds, &count, ms < 0 ? -1 : (int64_t)ms * 1000000, set) < 0)
 		return -1;
 	int found = 0;
 	for (nfds_t i = 0; i < count && found < most; i++) {

@@ -74,6 +74,7 @@ struct real_mr {
 	_Atomic uint32_t key;          /* 0: free */
 	uint32_t process, pd, access;
 	uint64_t from, length;
+	uint64_t shift;                /* to what peers call an address there */
 };
 
 struct real_slot {
@@ -256,6 +257,7 @@ struct cq *real_cq(uint32_t nic, uint32_t id);
 struct ah *real_ah(uint32_t nic, uint32_t id);
 bool real_use_pd(uint32_t nic, uint32_t pd, int more);
 /* Whether a process may reach `length` bytes by a key. */
+uint64_t real_place_in(uint32_t key, uint64_t addr);
 bool real_may(uint32_t process, uint32_t pd, uint32_t key, uint64_t from, uint64_t length, uint32_t right);
 void real_leave_objects(void);
 

@@ -130,6 +130,7 @@ static int64_t reg_mr(uint32_t nic, const int64_t args[8])
 	made->access = access;
 	made->from = from;
 	made->length = length;
+	made->shift = from - (uint64_t)args[7];
 	atomic_store_explicit(&made->key, key, memory_order_release);
 	real_use_pd(nic, pd, 1);
 	return key;
@@ -153,6 +154,7 @@ static int64_t rereg_mr(uint32_t nic, const int64_t args[8])
 	of->access = (uint32_t)args[4];
 	of->from = from;
 	of->length = length;
+	of->shift = from - (uint64_t)args[7];
 	return of->key;
 }
 
@@ -164,6 +166,13 @@ static int64_t dereg_mr(uint32_t nic, uint32_t key)
 	real_use_pd(nic, of->pd, -1);
 	atomic_store(&of->key, 0);
 	return 0;
+}
+
+/* Where the byte lies that peers call `addr`. */
+uint64_t real_place_in(uint32_t key, uint64_t addr)
+{
+	const struct real_mr *of = region(key);
+	return of ? addr + of->shift : addr;
 }
 
 bool real_may(uint32_t process, uint32_t pd, uint32_t key, uint64_t from, uint64_t length, uint32_t right)

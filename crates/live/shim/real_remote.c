@@ -103,16 +103,16 @@ static void exclude(struct real_process *of)
 	}
 }
 
-static int atomic_operation(uint32_t process, const struct request *request, uint64_t *old)
+static int atomic_operation(uint32_t process, const struct request *request, uint64_t at, uint64_t *old)
 {
 	struct real_process *of = &real_adapter.fabric->process[process];
-	struct iovec here = { old, ATOMIC_BYTES }, there = { (void *)(uintptr_t)request->remote, ATOMIC_BYTES };
+	struct iovec here = { old, ATOMIC_BYTES }, there = { (void *)(uintptr_t)at, ATOMIC_BYTES };
 	exclude(of);
 	int error = copy(SYS_process_vm_readv, process, &here, 1, &there, 1, ATOMIC_BYTES);
 	uint64_t made = request->opcode == WR_ATOMIC_FETCH_AND_ADD ? *old + request->compare_add : request->swap;
 	if (!error && (request->opcode == WR_ATOMIC_FETCH_AND_ADD || *old == request->compare_add)) {
 		here = (struct iovec){ &made, ATOMIC_BYTES };
-		there = (struct iovec){ (void *)(uintptr_t)request->remote, ATOMIC_BYTES };
+		there = (struct iovec){ (void *)(uintptr_t)at, ATOMIC_BYTES };
 		error = copy(SYS_process_vm_writev, process, &here, 1, &there, 1, ATOMIC_BYTES);
 	}
 	atomic_store(&of->atomics, 0);
@@ -138,13 +138,14 @@ static int refused(struct qp *qp, struct real_pair *peer, uint32_t event, int st
 	return status;
 }
 
-static int carry_out(struct qp *qp, const struct request *request, uint32_t process)
+/* At the address `at` of the peer. */
+static int carry_out(struct qp *qp, const struct request *request, uint32_t process, uint64_t at)
 {
 	const struct sge *list = (const struct sge *)(request + 1);
-	struct iovec here[MOST_PIECES], there = { (void *)(uintptr_t)request->remote, request->length };
+	struct iovec here[MOST_PIECES], there = { (void *)(uintptr_t)at, request->length };
 	if (request->opcode >= WR_ATOMIC_CMP_AND_SWP) {
 		uint64_t old;
-		int error = atomic_operation(process, request, &old);
+		int error = atomic_operation(process, request, at, &old);
 		if (!error)
 			memcpy((void *)(uintptr_t)list->addr, &old, sizeof old);
 		return error;
@@ -169,9 +170,10 @@ int real_one_sided(struct qp *qp, const struct request *request)
 		return -1;
 	if (atomic && request->remote % ATOMIC_BYTES)
 		return refused(qp, peer, EVENT_QP_REQUEST, STATUS_REMOTE_INVALID);
-	if (!(peer->access & right) || !real_may(process, peer->pd, request->rkey, request->remote, request->length, right))
+	uint64_t at = real_place_in(request->rkey, request->remote);
+	if (!(peer->access & right) || !real_may(process, peer->pd, request->rkey, at, request->length, right))
 		return refused(qp, peer, EVENT_QP_ACCESS, STATUS_REMOTE_ACCESS);
-	switch (carry_out(qp, request, process)) {
+	switch (carry_out(qp, request, process, at)) {
 	case 0:
 		return 0;
 	case ESRCH:

@@ -201,6 +201,8 @@ static ssize_t get(int fd, void *bytes, size_t size, int flags)
 {
 	size_t done = 0;
 	bool all = flags & MSG_WAITALL, blocking = blocks(fd, flags);
+	if (!size)
+		return 0;
 	do {
 		int64_t most = size - done < CHUNK ? (int64_t)(size - done) : CHUNK;
 		int64_t came = LIVE_ASK(OP_RECV, fd, most, blocking, (flags & MSG_PEEK) != 0);

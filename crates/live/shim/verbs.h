@@ -4,7 +4,9 @@
 
 #include "verbs_abi.h"
 
+#include <errno.h>
 #include <stdbool.h>
+#include <stdlib.h>
 
 #define MOST_DEVICES 16
 #define MOST_PKEYS 16
@@ -53,6 +55,7 @@ struct live_channel {
 struct live_mr {
 	struct abi_mr mr;
 	unsigned access;
+	uint64_t iova; /* what requests call the first byte */
 };
 
 struct live_srq {
@@ -60,6 +63,12 @@ struct live_srq {
 	uint32_t cap, max_sge, posted;
 	bool xrc;
 	struct live_srq *next;
+};
+
+/* An XRC domain: its number lies behind the public part. */
+struct live_xrcd {
+	struct abi_xrcd xrcd;
+	uintptr_t id;
 };
 
 /* Requests of the calls that build one after another, until they are complete. */
@@ -86,6 +95,15 @@ static inline uint32_t nic_of(const struct abi_context *context)
 	return ((struct live_device *)context->device)->nic;
 }
 
+/* A call that gives an object: an error number, or the object. */
+static inline void *live_failed(int64_t error, void *made)
+{
+	free(made);
+	errno = error < 0 ? (int)-error : ENOMEM;
+	return NULL;
+}
+static inline int live_code(int64_t result) { return result < 0 ? (int)-result : 0; }
+
 struct live_qp *live_qp_by_number(uint32_t nic, uint32_t qpn);
 void live_remember_qp(struct live_qp *qp);
 void live_forget_qp(struct live_qp *qp);
@@ -98,6 +116,17 @@ uint32_t live_lid_of_gid(const union abi_gid *gid);
 union abi_gid live_interface_gid(uint32_t lid);
 /* The clock of an adapter. */
 uint64_t live_device_ns(void);
+
+/* verbs_memory.c */
+struct abi_mr *live_alloc_null_mr(struct abi_pd *);
+/* Whether any region was ever registered at another address than its own, and where the byte of such a region lies that a request names. */
+extern bool live_any_moved;
+uint64_t live_place_in(uint32_t nic, uint32_t lkey, uint64_t addr);
+
+/* verbs_xrc.c */
+struct abi_xrcd *live_open_xrcd(struct abi_context *, struct abi_xrcd_init *);
+int live_close_xrcd(struct abi_xrcd *);
+struct abi_qp *live_open_qp(struct abi_context *, struct abi_qp_open *);
 
 /* verbs_data.c */
 int live_post_send(struct abi_qp *, struct abi_send_wr *, struct abi_send_wr **);

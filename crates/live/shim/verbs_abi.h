@@ -414,7 +414,9 @@ struct abi_td {
 /* Extended verbs, in front of a context whose `abi_compat` says that they are there; NULL is EOPNOTSUPP. */
 struct abi_verbs_context {
 	int (*query_port)(struct abi_context *, uint8_t, struct abi_port_attr *, size_t);
-	void *absent_1[12];
+	void *advise_mr;
+	struct abi_mr *(*alloc_null_mr)(struct abi_pd *);
+	void *absent_1[10];
 	void *modify_qp_rate_limit;
 	struct abi_pd *(*alloc_parent_domain)(struct abi_context *, void *);
 	int (*dealloc_td)(struct abi_td *);

@@ -40,10 +40,10 @@ static bool is_certain(const struct live_qp *qp, const struct abi_send_wr *wr)
 	       (!(wr->send_flags & SEND_INLINE) || (inline_bytes(wr) <= qp->cap.max_inline_data && wr->opcode <= WR_SEND_WITH_IMM));
 }
 
-static void put_pieces(uint64_t *to, const struct abi_sge *list, int count)
+static void put_pieces(uint64_t *to, uint32_t nic, const struct abi_sge *list, int count)
 {
 	for (int i = 0; i < count; i++) {
-		to[2 * i] = list[i].addr;
+		to[2 * i] = live_any_moved ? live_place_in(nic, list[i].lkey, list[i].addr) : list[i].addr;
 		to[2 * i + 1] = list[i].length | (uint64_t)list[i].lkey << 32;
 	}
 }
@@ -77,7 +77,7 @@ static void put_send(struct live_qp *qp, const struct abi_send_wr *wr)
 		to[9] = wr->wr.ud.remote_qkey;
 	}
 	to[10] = copied | (uint64_t)public->qp_type << 32;
-	put_pieces(to + SEND_WORDS, wr->sg_list, wr->num_sge);
+	put_pieces(to + SEND_WORDS, nic_of(public->context), wr->sg_list, wr->num_sge);
 	uint8_t *data = (uint8_t *)(to + SEND_WORDS + 2 * wr->num_sge);
 	for (int i = 0; copied && i < wr->num_sge; i++) {
 		memcpy(data, (const void *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);
@@ -141,7 +141,7 @@ static int post_receives(enum live_post kind, uint32_t nic, uint32_t number, uin
 		to[2] = nic | (uint64_t)number << 32;
 		to[3] = wr->wr_id;
 		to[4] = (uint32_t)wr->num_sge;
-		put_pieces(to + RECV_WORDS, wr->sg_list, wr->num_sge);
+		put_pieces(to + RECV_WORDS, nic, wr->sg_list, wr->num_sge);
 		live_shadow += live_arena->post_recv;
 		++*posted;
 		if (certain && live_mine)

@@ -55,131 +55,42 @@ struct live_srq *live_srq_by_handle(uint32_t nic, uint32_t handle)
 	return srq;
 }
 
-/* A call that gives an object: an error number, or the object. */
-static void *failed(int64_t error, void *made)
-{
-	free(made);
-	errno = error < 0 ? (int)-error : ENOMEM;
-	return NULL;
-}
-
-static int code(int64_t result) { return result < 0 ? (int)-result : 0; }
-
-/* ---- protection domains and memory ---- */
+/* ---- protection domains ---- */
 
 struct abi_pd *ibv_alloc_pd(struct abi_context *context)
 {
 	int64_t id = live_answers() ? LIVE_ASK(OP_ALLOC_PD, nic_of(context)) : -EIO;
 	struct abi_pd *pd = id < 0 ? NULL : calloc(1, sizeof *pd);
 	if (!pd)
-		return failed(id, pd);
+		return live_failed(id, pd);
 	*pd = (struct abi_pd){ context, (uint32_t)id };
 	return pd;
 }
 
 int ibv_dealloc_pd(struct abi_pd *pd)
 {
-	int error = live_answers() ? code(LIVE_ASK(OP_DEALLOC_PD, nic_of(pd->context), pd->handle)) : 0;
+	int error = live_answers() ? live_code(LIVE_ASK(OP_DEALLOC_PD, nic_of(pd->context), pd->handle)) : 0;
 	if (!error)
 		free(pd);
-	return error;
-}
-
-/* Registers a region, whose memory the fabric shares, or gives the region of `key` this range and these rights. */
-static int64_t register_at(enum live_op op, struct abi_pd *pd, uintptr_t addr, size_t length, unsigned access, uint32_t key)
-{
-	if (!live_answers())
-		return -EIO;
-	size_t words = 0;
-	int file = live_mine ? live_share(addr, length, (uint64_t *)live_question(), &words) : -1;
-	const int64_t args[8] = { nic_of(pd->context), pd->handle, (int64_t)addr, (int64_t)length, access, file, key };
-	return live_ask_with(op, args, words * sizeof(uint64_t));
-}
-
-static struct abi_mr *register_memory(struct abi_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access)
-{
-	access &= ~(unsigned)ACCESS_OPTIONAL;
-	if (access & (ACCESS_ZERO_BASED | ACCESS_ON_DEMAND) || iova != (uintptr_t)addr)
-		return failed(-EOPNOTSUPP, NULL);
-	int64_t key = register_at(OP_REG_MR, pd, (uintptr_t)addr, length, access, 0);
-	struct live_mr *mr = key < 0 ? NULL : calloc(1, sizeof *mr);
-	if (!mr)
-		return failed(key, mr);
-	*mr = (struct live_mr){ { pd->context, pd, addr, length, (uint32_t)key, (uint32_t)key, (uint32_t)key }, access };
-	if (access & ACCESS_REMOTE_WRITE)
-		live_guard((uintptr_t)addr, length);
-	return &mr->mr;
-}
-
-
-struct abi_mr *ibv_reg_mr(struct abi_pd *pd, void *addr, size_t length, int access)
-{
-	return register_memory(pd, addr, length, (uintptr_t)addr, (unsigned)access);
-}
-struct abi_mr *ibv_reg_mr_iova(struct abi_pd *pd, void *addr, size_t length, uint64_t iova, int access)
-{
-	return register_memory(pd, addr, length, iova, (unsigned)access);
-}
-struct abi_mr *ibv_reg_mr_iova2(struct abi_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access)
-{
-	return register_memory(pd, addr, length, iova, access);
-}
-struct abi_mr *ibv_reg_dmabuf_mr(struct abi_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access)
-{
-	(void)pd, (void)offset, (void)length, (void)iova, (void)fd, (void)access;
-	return failed(-EOPNOTSUPP, NULL);
-}
-/* The keys stay; where it cannot be, so does all else. */
-int ibv_rereg_mr(struct abi_mr *mr, int flags, struct abi_pd *pd, void *addr, size_t length, int access)
-{
-	struct live_mr *own = (struct live_mr *)mr;
-	if (flags & ~(REREG_TRANSLATION | REREG_PD | REREG_ACCESS) || !flags || (flags & REREG_TRANSLATION && (!length || !addr)))
-		return errno = EINVAL, REREG_ERR_INPUT;
-	if (!(flags & REREG_TRANSLATION)) {
-		addr = mr->addr;
-		length = mr->length;
-	}
-	if (!(flags & REREG_PD))
-		pd = mr->pd;
-	unsigned rights = flags & REREG_ACCESS ? (unsigned)access & ~(unsigned)ACCESS_OPTIONAL : own->access;
-	int64_t result = register_at(OP_REREG_MR, pd, (uintptr_t)addr, length, rights, mr->lkey);
-	if (result < 0)
-		return errno = (int)-result, REREG_ERR_CMD;
-	live_unguard((uintptr_t)mr->addr, mr->length);
-	if (rights & ACCESS_REMOTE_WRITE)
-		live_guard((uintptr_t)addr, length);
-	mr->pd = pd;
-	mr->addr = addr;
-	mr->length = length;
-	own->access = rights;
-	return 0;
-}
-
-int ibv_dereg_mr(struct abi_mr *mr)
-{
-	live_unguard((uintptr_t)mr->addr, mr->length);
-	int error = live_answers() ? code(LIVE_ASK(OP_DEREG_MR, nic_of(mr->context), mr->lkey)) : 0;
-	if (!error)
-		free(mr);
 	return error;
 }
 
 struct abi_pd *ibv_import_pd(struct abi_context *context, uint32_t handle)
 {
 	(void)context, (void)handle;
-	return failed(-EOPNOTSUPP, NULL);
+	return live_failed(-EOPNOTSUPP, NULL);
 }
 void ibv_unimport_pd(struct abi_pd *pd) { (void)pd; }
 struct abi_mr *ibv_import_mr(struct abi_pd *pd, uint32_t handle)
 {
 	(void)pd, (void)handle;
-	return failed(-EOPNOTSUPP, NULL);
+	return live_failed(-EOPNOTSUPP, NULL);
 }
 void ibv_unimport_mr(struct abi_mr *mr) { (void)mr; }
 void *ibv_import_dm(struct abi_context *context, uint32_t handle)
 {
 	(void)context, (void)handle;
-	return failed(-EOPNOTSUPP, NULL);
+	return live_failed(-EOPNOTSUPP, NULL);
 }
 void ibv_unimport_dm(void *dm) { (void)dm; }
 
@@ -192,7 +103,7 @@ struct abi_channel *ibv_create_comp_channel(struct abi_context *context)
 	struct live_channel *channel = id < 0 ? NULL : calloc(1, sizeof *channel);
 	if (!channel) {
 		live_syscall(SYS_close, fd);
-		return failed(id, channel);
+		return live_failed(id, channel);
 	}
 	channel->id = (uint32_t)id;
 	if (live_mine)
@@ -215,12 +126,12 @@ int ibv_destroy_comp_channel(struct abi_channel *channel)
 static struct live_cq *create_cq(struct abi_context *context, uint32_t cqe, uint32_t vector, void *of_program, struct abi_channel *channel)
 {
 	if (cqe < 1 || cqe > MOST_CQE || vector >= (uint32_t)context->num_comp_vectors)
-		return failed(-EINVAL, NULL);
+		return live_failed(-EINVAL, NULL);
 	int64_t on = channel ? (int64_t)((struct live_channel *)channel)->id : -1;
 	struct live_cq *cq = calloc(1, sizeof *cq);
 	int64_t id = !cq ? -ENOMEM : live_answers() ? LIVE_ASK(OP_CREATE_CQ, nic_of(context), cqe, on, (int64_t)(uintptr_t)cq) : -EIO;
 	if (id < 0)
-		return failed(id, cq);
+		return live_failed(id, cq);
 	struct abi_cq *public = &cq->ex.cq;
 	*public = (struct abi_cq){ .context = context, .channel = channel, .cq_context = of_program, .handle = (uint32_t)id, .cqe = (int)cqe };
 	pthread_mutex_init(&public->mutex, NULL);
@@ -246,7 +157,7 @@ struct abi_cq *ibv_create_cq(struct abi_context *context, int cqe, void *of_prog
 static struct abi_cq_ex *create_cq_ex(struct abi_context *context, struct abi_cq_init_ex *init)
 {
 	if (init->wc_flags & ~0x87full || init->comp_mask & ~1u) /* no VLANs, flow tags, tag matching */
-		return failed(-EOPNOTSUPP, NULL);
+		return live_failed(-EOPNOTSUPP, NULL);
 	struct live_cq *cq = create_cq(context, init->cqe, init->comp_vector, init->cq_context, init->channel);
 	if (cq)
 		live_extend_cq(cq);
@@ -261,7 +172,7 @@ int ibv_resize_cq(struct abi_cq *cq, int cqe)
 
 int ibv_destroy_cq(struct abi_cq *cq)
 {
-	int error = live_answers() ? code(LIVE_ASK(OP_DESTROY_CQ, nic_of(cq->context), cq->handle)) : 0;
+	int error = live_answers() ? live_code(LIVE_ASK(OP_DESTROY_CQ, nic_of(cq->context), cq->handle)) : 0;
 	if (error)
 		return error;
 	if (cq->channel)
@@ -273,7 +184,7 @@ int ibv_destroy_cq(struct abi_cq *cq)
 
 int live_req_notify_cq(struct abi_cq *cq, int solicited)
 {
-	return live_answers() ? code(LIVE_ASK(OP_NOTIFY_CQ, nic_of(cq->context), cq->handle, solicited)) : EIO;
+	return live_answers() ? live_code(LIVE_ASK(OP_NOTIFY_CQ, nic_of(cq->context), cq->handle, solicited)) : EIO;
 }
 
 int ibv_get_cq_event(struct abi_channel *channel, struct abi_cq **cq, void **of_program)
@@ -328,12 +239,6 @@ void ibv_ack_async_event(struct abi_async_event *event) { (void)event; }
 
 /* ---- shared receive queues ---- */
 
-/* An XRC domain: its number lies behind the public part. */
-struct live_xrcd {
-	struct abi_xrcd xrcd;
-	uintptr_t id;
-};
-
 static struct live_srq *create_srq(struct abi_pd *pd, void *of_program, struct abi_srq_attr *attr, int64_t xrcd, struct abi_cq *cq)
 {
 	struct live_srq *srq = calloc(1, sizeof *srq);
@@ -342,7 +247,7 @@ static struct live_srq *create_srq(struct abi_pd *pd, void *of_program, struct a
 		     : !live_answers() ? -EIO
 		     : LIVE_ASK(OP_CREATE_SRQ, nic, pd->handle, attr->max_wr, attr->max_sge, xrcd, cq ? (int64_t)cq->handle : -1);
 	if (id < 0)
-		return failed(id, srq);
+		return live_failed(id, srq);
 	srq->srq = (struct abi_srq){ .context = pd->context, .srq_context = of_program, .pd = pd, .handle = (uint32_t)id };
 	pthread_mutex_init(&srq->srq.mutex, NULL);
 	pthread_cond_init(&srq->srq.cond, NULL);
@@ -366,7 +271,7 @@ static struct abi_srq *create_srq_ex(struct abi_context *context, struct abi_srq
 	bool xrc = init->comp_mask & SRQ_INIT_TYPE && init->srq_type == SRQT_XRC;
 	if (!(init->comp_mask & SRQ_INIT_PD) || (init->comp_mask & SRQ_INIT_TYPE && init->srq_type > SRQT_XRC) ||
 	    (xrc && (!(init->comp_mask & SRQ_INIT_XRCD) || !(init->comp_mask & SRQ_INIT_CQ))))
-		return failed(init->comp_mask & SRQ_INIT_TYPE && init->srq_type > SRQT_XRC ? -EOPNOTSUPP : -EINVAL, NULL);
+		return live_failed(init->comp_mask & SRQ_INIT_TYPE && init->srq_type > SRQT_XRC ? -EOPNOTSUPP : -EINVAL, NULL);
 	int64_t xrcd = xrc ? (int64_t)((struct live_xrcd *)init->xrcd)->id : -1;
 	struct live_srq *srq = create_srq(init->pd, init->srq_context, &init->attr, xrcd, xrc ? init->cq : NULL);
 	return srq ? &srq->srq : NULL;
@@ -382,7 +287,7 @@ int ibv_modify_srq(struct abi_srq *srq, struct abi_srq_attr *attr, int mask)
 {
 	if (mask & SRQ_MAX_WR)
 		return EOPNOTSUPP;
-	return mask & SRQ_LIMIT ? code(LIVE_ASK(OP_MODIFY_SRQ, nic_of(srq->context), srq->handle, attr->srq_limit)) : 0;
+	return mask & SRQ_LIMIT ? live_code(LIVE_ASK(OP_MODIFY_SRQ, nic_of(srq->context), srq->handle, attr->srq_limit)) : 0;
 }
 
 int ibv_query_srq(struct abi_srq *srq, struct abi_srq_attr *attr)
@@ -394,7 +299,7 @@ int ibv_query_srq(struct abi_srq *srq, struct abi_srq_attr *attr)
 
 int ibv_destroy_srq(struct abi_srq *srq)
 {
-	int error = live_answers() ? code(LIVE_ASK(OP_DESTROY_SRQ, nic_of(srq->context), srq->handle)) : 0;
+	int error = live_answers() ? live_code(LIVE_ASK(OP_DESTROY_SRQ, nic_of(srq->context), srq->handle)) : 0;
 	if (error)
 		return error;
 	struct live_srq **at = &srqs;
@@ -403,23 +308,6 @@ int ibv_destroy_srq(struct abi_srq *srq)
 	if (*at)
 		*at = (*at)->next;
 	free(srq);
-	return 0;
-}
-
-static struct abi_xrcd *open_xrcd(struct abi_context *context, struct abi_xrcd_init *init)
-{
-	(void)init;
-	int64_t id = LIVE_ASK(OP_OPEN_XRCD, nic_of(context));
-	struct live_xrcd *xrcd = id < 0 ? NULL : calloc(1, sizeof *xrcd);
-	if (!xrcd)
-		return failed(id, xrcd);
-	*xrcd = (struct live_xrcd){ { context }, (uintptr_t)id };
-	return &xrcd->xrcd;
-}
-
-static int close_xrcd(struct abi_xrcd *xrcd)
-{
-	free(xrcd);
 	return 0;
 }
 
@@ -446,7 +334,7 @@ struct abi_ah *ibv_create_ah(struct abi_pd *pd, struct abi_ah_attr *attr)
 {
 	/* Ethernet knows no LIDs. */
 	if (!attr->is_global && ((struct live_device *)pd->context->device)->info.link_layer == LINK_ETHERNET)
-		return failed(-EINVAL, NULL);
+		return live_failed(-EINVAL, NULL);
 	uint64_t to[4];
 	live_address(&((struct live_device *)pd->context->device)->info, attr, to);
 	int64_t id = live_answers() ? LIVE_ASK(OP_CREATE_AH, nic_of(pd->context), pd->handle, (int64_t)to[0], (int64_t)to[1],
@@ -454,7 +342,7 @@ struct abi_ah *ibv_create_ah(struct abi_pd *pd, struct abi_ah_attr *attr)
 				 : -EIO;
 	struct abi_ah *ah = id < 0 ? NULL : calloc(1, sizeof *ah);
 	if (!ah)
-		return failed(id, ah);
+		return live_failed(id, ah);
 	*ah = (struct abi_ah){ pd->context, pd, (uint32_t)id };
 	return ah;
 }
@@ -507,10 +395,10 @@ static struct abi_qp *create_qp(struct abi_pd *pd, struct abi_qp_init *init, int
 	struct abi_context *context = pd ? pd->context : init->recv_cq ? init->recv_cq->context : init->send_cq->context;
 	struct live_qp *qp = calloc(1, sizeof *qp);
 	if (!qp)
-		return failed(-ENOMEM, NULL);
+		return live_failed(-ENOMEM, NULL);
 	const struct live_device_info *info = &((struct live_device *)context->device)->info;
 	if (init->cap.max_inline_data > info->max_inline)
-		return failed(-EINVAL, qp);
+		return live_failed(-EINVAL, qp);
 	uint64_t *words = (uint64_t *)live_question();
 	words[0] = nic_of(context);
 	words[1] = pd ? pd->handle : UINT32_MAX;
@@ -528,7 +416,7 @@ static struct abi_qp *create_qp(struct abi_pd *pd, struct abi_qp_init *init, int
 	words[13] = (uint64_t)block_loopback;
 	int64_t number = live_ask(OP_CREATE_QP, 14 * sizeof *words);
 	if (number < 0)
-		return failed(number, qp);
+		return live_failed(number, qp);
 	struct abi_qp *public = &qp->ex.qp_base;
 	*public = (struct abi_qp){
 		.context = context,
@@ -552,26 +440,26 @@ static struct abi_qp *create_qp(struct abi_pd *pd, struct abi_qp_init *init, int
 
 struct abi_qp *ibv_create_qp(struct abi_pd *pd, struct abi_qp_init *init)
 {
-	return live_answers() ? create_qp(pd, init, -1, 0) : failed(-EIO, NULL);
+	return live_answers() ? create_qp(pd, init, -1, 0) : live_failed(-EIO, NULL);
 }
 
 static struct abi_qp *create_qp_ex(struct abi_context *context, struct abi_qp_init_ex *init)
 {
 	(void)context;
 	if (init->comp_mask & ~(uint32_t)(QP_INIT_PD | QP_INIT_XRCD | QP_INIT_CREATE_FLAGS | QP_INIT_SEND_OPS))
-		return failed(-EOPNOTSUPP, NULL);
+		return live_failed(-EOPNOTSUPP, NULL);
 	uint32_t flags = init->comp_mask & QP_INIT_CREATE_FLAGS ? init->create_flags : 0;
 	/* Memory windows, invalidation, segmentation and atomic writes are not there. */
 	uint64_t ops = init->comp_mask & QP_INIT_SEND_OPS ? init->send_ops_flags : 0;
 	if (flags & ~(uint32_t)QP_CREATE_BLOCK_SELF_MCAST || ops & ~0x7full)
-		return failed(-EOPNOTSUPP, NULL);
+		return live_failed(-EOPNOTSUPP, NULL);
 	struct abi_qp_init plain = {
 		init->qp_context, init->send_cq, init->recv_cq, init->srq, init->cap, init->qp_type, init->sq_sig_all,
 	};
 	int64_t xrcd = init->comp_mask & QP_INIT_XRCD ? (int64_t)((struct live_xrcd *)init->xrcd)->id : -1;
 	struct abi_pd *pd = init->comp_mask & QP_INIT_PD ? init->pd : NULL;
 	if (!pd && xrcd < 0)
-		return failed(-EINVAL, NULL);
+		return live_failed(-EINVAL, NULL);
 	if (!pd) {
 		/* The receiving end of XRC has no domain of its own and no queues: they are those of its shared receive queues. */
 		struct abi_context *of = init->xrcd->context;
@@ -579,7 +467,7 @@ static struct abi_qp *create_qp_ex(struct abi_context *context, struct abi_qp_in
 		struct abi_pd *own = calloc(1, sizeof *own);
 		struct live_cq *cq = made < 0 || !own ? NULL : create_cq(of, 1, 0, NULL, NULL);
 		if (!cq)
-			return failed(-ENOMEM, own);
+			return live_failed(-ENOMEM, own);
 		*own = (struct abi_pd){ of, (uint32_t)made };
 		plain.send_cq = plain.recv_cq = &cq->ex.cq;
 		plain.cap = (struct abi_qp_cap){ 1, 0, 1, 0, 0 };
@@ -595,12 +483,6 @@ struct abi_qp_ex *ibv_qp_to_qp_ex(struct abi_qp *qp)
 {
 	struct live_qp *own = (struct live_qp *)qp;
 	return own->built ? &own->ex : NULL;
-}
-
-static struct abi_qp *open_qp(struct abi_context *context, struct abi_qp_open *attr)
-{
-	(void)context, (void)attr;
-	return failed(-EOPNOTSUPP, NULL);
 }
 
 int ibv_modify_qp(struct abi_qp *qp, struct abi_qp_attr *attr, int mask)
@@ -692,10 +574,14 @@ int ibv_query_qp(struct abi_qp *qp, struct abi_qp_attr *attr, int mask, struct a
 
 int ibv_destroy_qp(struct abi_qp *qp)
 {
-	int error = live_answers() ? code(LIVE_ASK(OP_DESTROY_QP, nic_of(qp->context), qp->qp_num)) : 0;
-	if (error)
-		return error;
 	live_forget_qp((struct live_qp *)qp);
+	/* A process may have opened a queue pair several times. */
+	bool last = !live_qp_by_number(nic_of(qp->context), qp->qp_num);
+	int error = live_answers() && last ? live_code(LIVE_ASK(OP_DESTROY_QP, nic_of(qp->context), qp->qp_num)) : 0;
+	if (error) {
+		live_remember_qp((struct live_qp *)qp);
+		return error;
+	}
 	free(((struct live_qp *)qp)->built);
 	free(qp);
 	return 0;
@@ -706,7 +592,7 @@ static int group(enum live_op op, struct abi_qp *qp, const union abi_gid *gid, u
 	struct abi_ah_attr attr = { .dlid = lid, .is_global = 1, .grh.dgid = *gid };
 	uint64_t to[4];
 	live_address(&((struct live_device *)qp->context->device)->info, &attr, to);
-	return live_answers() ? code(LIVE_ASK(op, nic_of(qp->context), qp->qp_num, (int64_t)to[0], (int64_t)to[2], (int64_t)to[3])) : EIO;
+	return live_answers() ? live_code(LIVE_ASK(op, nic_of(qp->context), qp->qp_num, (int64_t)to[0], (int64_t)to[2], (int64_t)to[3])) : EIO;
 }
 int ibv_attach_mcast(struct abi_qp *qp, const union abi_gid *gid, uint16_t lid) { return group(OP_ATTACH, qp, gid, lid); }
 int ibv_detach_mcast(struct abi_qp *qp, const union abi_gid *gid, uint16_t lid) { return group(OP_DETACH, qp, gid, lid); }
@@ -748,13 +634,14 @@ static int dealloc_td(struct abi_td *td)
 void live_fill_context(struct live_context *context)
 {
 	live_fill_device(context);
+	context->verbs.alloc_null_mr = live_alloc_null_mr;
 	context->verbs.create_cq_ex = create_cq_ex;
 	context->verbs.create_qp_ex = create_qp_ex;
 	context->verbs.create_srq_ex = create_srq_ex;
 	context->verbs.get_srq_num = get_srq_num;
-	context->verbs.open_xrcd = open_xrcd;
-	context->verbs.close_xrcd = close_xrcd;
-	context->verbs.open_qp = open_qp;
+	context->verbs.open_xrcd = live_open_xrcd;
+	context->verbs.close_xrcd = live_close_xrcd;
+	context->verbs.open_qp = live_open_qp;
 	context->verbs.alloc_td = alloc_td;
 	context->verbs.dealloc_td = dealloc_td;
 	context->verbs.context.ops.poll_cq = live_poll_cq;

@@ -1,6 +1,6 @@
 //! Adapters as programs see them: `shim/verbs.h` has the same layout.
 
-use fabriscope_catalog::{AdapterIdentity, Interface, ResolvedCluster, pci_identity};
+use fabriscope_catalog::{AdapterIdentity, Interface, ResolvedCluster, keys, pci_identity};
 use fabriscope_platform::Target;
 use fabriscope_verbs::Lid;
 use fabriscope_wire::Mtu;
@@ -74,7 +74,7 @@ impl Device {
             max_inline: target.max_inline,
             max_rd_atomic: target.max_outstanding_reads.into(),
             identity: pci_identity(&parts.sole().node.nic.name),
-            pkeys: vec![0xffff],
+            pkeys: keys(&parts.partitions, lid.0).into_iter().take(PKEYS).collect(),
         };
         target.devices.iter().zip(lids).enumerate().map(device).collect()
     }
@@ -88,6 +88,10 @@ impl Device {
     }
     pub fn guid(&self) -> u64 {
         self.addresses.guid(self.lid)
+    }
+    /// The keys of the partitions that it is a member of.
+    pub fn pkeys(&self) -> &[u16] {
+        &self.pkeys
     }
     /// What a subnet manager is told of it.
     pub fn description(&self) -> &str {
@@ -137,11 +141,12 @@ impl Device {
             ("ports/1/sm_sl", "0".to_owned()),
             ("ports/1/rate", format!("{} Gb/sec (4X)", self.gbps)),
             ("ports/1/cap_mask", format!("{CAPABILITIES:#x}")),
-            ("ports/1/pkeys/0", "0xffff".to_owned()),
             ("ports/1/gids/0", words(self.addresses.link_local(self.lid))),
             ("ports/1/gid_attrs/types/0", "IB/RoCE v1".to_owned()),
         ];
-        files.into_iter().map(|(file, text)| (format!("{class}/{file}"), format!("{text}\n"))).collect()
+        let keys = (0..).zip(&self.pkeys).map(|(place, key): (u32, &u16)| (format!("ports/1/pkeys/{place}"), format!("{key:#06x}")));
+        let files = files.into_iter().map(|(file, text)| (file.to_owned(), text)).chain(keys);
+        files.map(|(file, text)| (format!("{class}/{file}"), format!("{text}\n"))).collect()
     }
 
     /// The structure that the stand-in reads.

@@ -32,6 +32,7 @@ mod task;
 mod thread;
 mod verbs;
 mod world;
+mod xrc;
 
 pub use error::LiveError;
 pub use folder::abandon;

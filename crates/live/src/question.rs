@@ -99,6 +99,9 @@ ops! {
     MadRegister = 98,
     MadUnregister = 99,
     DatagramSocket = 100,
+    CloseXrcd = 110,
+    OpenQp = 111,
+    PollSet = 112,
 }
 
 /// An answer.

@@ -54,7 +54,12 @@ impl Thread {
                 return Ok(Answer::number(0));
             }
             Op::Resolve => return Ok(self.resolve(node, &question.data)),
-            Op::Poll => return self.poll(args[0], &question.data).await,
+            Op::Poll => return self.poll(args[0], i32::try_from(args[1]).ok().filter(|set| *set >= 0), &question.data).await,
+            Op::PollSet => {
+                self.own_program(|program| *program.poll_sets.entry(fd).or_default() += 1);
+                self.shared.world().tell(&self.process, Key::PollSet { process: self.program, fd }, now);
+                return Ok(Answer::number(0));
+            }
             Op::Close => {
                 if let Some(descriptor) = self.own_program(|program| program.descriptors.remove(&fd)) {
                     self.shared.world().close(&self.process, descriptor);
@@ -200,20 +205,24 @@ impl Thread {
     }
 
     /// `poll` of descriptors with events, for `ns` or for ever.
-    async fn poll(&mut self, ns: i64, data: &[u8]) -> Result<Answer, ProgramError> {
+    async fn poll(&mut self, ns: i64, set: Option<i32>, data: &[u8]) -> Result<Answer, ProgramError> {
         let number = |bytes: &[u8]| i32::from_ne_bytes(bytes.try_into().expect("four bytes"));
         let asked: Vec<(i32, i16)> = data.chunks_exact(8).map(|pair| (number(&pair[..4]), number(&pair[4..]) as i16)).collect();
         let until = if ns < 0 { Time::MAX } else { self.process.now().saturating_add(nanoseconds(ns)) };
+        let changes = || self.own_program(|program| set.and_then(|set| program.poll_sets.get(&set).copied()));
+        let before = changes();
         loop {
             let now = self.process.now();
+            let changed = changes() != before;
             let (mut keys, mut cqs, mut found, mut next) = (Vec::new(), Vec::new(), Vec::new(), until);
             for (fd, events) in &asked {
                 found.push(self.ready(*fd, *events, (&mut keys, &mut cqs, &mut next)));
             }
-            if found.iter().any(|events| *events != 0) || now >= until {
+            if found.iter().any(|events| *events != 0) || changed || now >= until {
                 let data = found.iter().flat_map(|events| i32::from(*events as u16 as i16).to_ne_bytes()).collect();
-                return Ok(Answer { data, ..Answer::number(0) });
+                return Ok(Answer { data, ..Answer::number(changed.into()) });
             }
+            keys.extend(set.map(|fd| Key::PollSet { process: self.program, fd }));
             self.doing(Doing::WaitsForDescriptors(asked.len()));
             let Parked::Awake = self.wait_for(&keys, &cqs, next).await else { return Ok(Answer::error(libc::EINTR)) };
         }

@@ -164,7 +164,7 @@ impl Thread {
                 self.process.catch_up().await;
                 self.look(question.args[0] as u64, question.args[1] != 0).await?
             }
-            op if (op as u32) < Op::Devices as u32 || op == Op::DatagramSocket => self.stream(op, &question).await?,
+            op if (op as u32) < Op::Devices as u32 || matches!(op, Op::DatagramSocket | Op::PollSet) => self.stream(op, &question).await?,
             Op::CmOpen | Op::CmCall => self.connections(op, &question).await?,
             Op::Gpu => self.gpu(&question).await?,
             Op::MadOpen | Op::MadSend | Op::MadReceive | Op::MadRegister | Op::MadUnregister => self.management(op, &question).await,
@@ -395,6 +395,7 @@ impl Program {
             descriptors: std::collections::BTreeMap::new(),
             channels: std::collections::BTreeMap::new(),
             next_channel: 0,
+            poll_sets: std::collections::BTreeMap::new(),
             watched: Vec::new(),
             owned: crate::world::Owned::default(),
             events: std::collections::VecDeque::new(),

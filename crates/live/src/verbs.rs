@@ -13,6 +13,7 @@ use crate::memory::HostMemory;
 use crate::question::{Answer, Op, Question, mask};
 use crate::thread::{Parked, Thread};
 use crate::world::{Channel, Descriptor, Doing, Key, Notice, Owned, Program, Watched};
+use crate::xrc::Member;
 
 /// `UINT32_MAX`: none of them.
 const NONE: u64 = 0xffff_ffff;
@@ -96,10 +97,10 @@ impl Thread {
         })
     }
 
-    fn owns(&self, has: impl FnOnce(&Owned) -> bool) -> bool {
+    pub(crate) fn owns(&self, has: impl FnOnce(&Owned) -> bool) -> bool {
         self.own_program(|program| has(&program.owned))
     }
-    fn own<R>(&self, change: impl FnOnce(&mut Owned) -> R) {
+    pub(crate) fn own<R>(&self, change: impl FnOnce(&mut Owned) -> R) {
         let mut world = self.shared.world();
         change(&mut world.programs[self.program as usize].owned);
         world.progress = world.progress.max(self.process.now());
@@ -111,7 +112,7 @@ impl Thread {
     }
 
     /// A control verb: the adapter does it now.
-    fn control<T>(&self, nic: usize, call: impl FnOnce(&mut Nic) -> Result<T, VerbsError>) -> Result<T, i32> {
+    pub(crate) fn control<T>(&self, nic: usize, call: impl FnOnce(&mut Nic) -> Result<T, VerbsError>) -> Result<T, i32> {
         if nic >= self.process.nics() {
             return Err(libc::ENODEV);
         }
@@ -153,7 +154,7 @@ impl Thread {
                     memory.share(range, args[5] as i32, &pieces);
                 }
                 let key = (op == Op::ReregMr).then_some(Lkey(args[6] as u32));
-                self.reg_mr(nic, PdId(number), range, args[4] as u32, key).into()
+                self.reg_mr(nic, PdId(number), (range, args[7] as u64), args[4] as u32, key).into()
             }
             Op::DeregMr => self.dereg_mr(nic, Lkey(number)).into(),
             Op::CreateCq => self.create_cq((nic, number), args[2], args[3]).into(),
@@ -170,6 +171,7 @@ impl Thread {
                 let done = self.control(nic, |n| n.destroy_srq(SrqId(number)));
                 // One that is in use stays, with what it has to tell.
                 if done.is_ok() {
+                    self.leave(nic, Member::Srq(SrqId(number)));
                     self.own(|owned| owned.srqs.remove(&(nic, SrqId(number))));
                     self.forget_events(nic, |event| event == AsyncEvent::SrqLimitReached(SrqId(number)));
                 }
@@ -184,7 +186,9 @@ impl Thread {
                 self.control(nic, |n| n.destroy_ah(AhId(number))).map(|()| 0).into()
             }
             Op::Detach => self.detach(nic, QpNum(number), (args[2] as u32, words_of_gid(&args[3..5]))).into(),
-            Op::OpenXrcd => Answer::number(self.process.nic(nic, Nic::open_xrcd).0.into()),
+            Op::OpenXrcd => self.open_xrcd(nic, &args).into(),
+            Op::CloseXrcd => self.close_xrcd(nic, XrcdId(number)).into(),
+            Op::OpenQp => self.open_qp(nic, QpNum(number), XrcdId(args[2] as u32)).into(),
             _ => Answer::error(libc::EOPNOTSUPP),
         })
     }
@@ -215,8 +219,8 @@ impl Thread {
         self.own(|owned| owned.pds.remove(&(nic, pd)));
         Ok(0)
     }
-    /// Registers a region, or gives that of `key` another domain, range and rights.
-    fn reg_mr(&self, nic: usize, pd: PdId, (from, length): (u64, u64), flags: u32, key: Option<Lkey>) -> Result<i64, i32> {
+    /// Registers a region that peers know from `iova` on, or gives that of `key` another domain, range and rights.
+    fn reg_mr(&self, nic: usize, pd: PdId, ((from, length), iova): ((u64, u64), u64), flags: u32, key: Option<Lkey>) -> Result<i64, i32> {
         if !self.owns(|owned| owned.pds.contains(&(nic, pd)) && key.is_none_or(|key| owned.mrs.contains(&(nic, key)))) {
             return Err(libc::EINVAL);
         }
@@ -225,6 +229,12 @@ impl Thread {
             Some(key) => self.control(nic, |n| n.rereg_mr(key, pd, from, Bytes(length), access)).map(|()| key)?,
             None => self.control(nic, |n| n.reg_mr(pd, from, Bytes(length), access))?.lkey,
         };
+        if iova != from
+            && let Err(errno) = self.control(nic, |n| n.set_iova(key, iova))
+        {
+            let _ = self.control(nic, |n| n.dereg_mr(key));
+            return Err(errno);
+        }
         self.own(|owned| owned.mrs.insert((nic, key)));
         self.own_program(|program| program.watched.retain(|region| (region.nic, region.key) != (nic, key)));
         if access.contains(Access::REMOTE_WRITE) {
@@ -277,10 +287,13 @@ impl Thread {
 
     fn create_srq(&self, nic: usize, args: &[i64; 8]) -> Result<i64, i32> {
         let (pd, max_wr, max_sge) = (PdId(args[1] as u32), args[2] as u32, args[3] as u32);
-        let srq = self.control(nic, |n| match (u32::try_from(args[4]), u32::try_from(args[5])) {
-            (Ok(xrcd), Ok(cq)) => n.create_xrc_srq(pd, XrcdId(xrcd), CqId(cq), max_wr, max_sge),
+        let xrcd = u32::try_from(args[4]).ok().map(XrcdId);
+        self.may_use(nic, xrcd)?;
+        let srq = self.control(nic, |n| match (xrcd, u32::try_from(args[5])) {
+            (Some(xrcd), Ok(cq)) => n.create_xrc_srq(pd, xrcd, CqId(cq), max_wr, max_sge),
             _ => n.create_srq(pd, max_wr, max_sge),
         })?;
+        self.enter(nic, xrcd, Member::Srq(srq));
         self.own(|owned| owned.srqs.insert((nic, srq)));
         Ok(srq.0.into())
     }
@@ -315,7 +328,9 @@ impl Thread {
             sq_sig_all: of[11] != 0,
             block_mcast_loopback: of[13] != 0,
         };
+        self.may_use(nic, init.xrcd)?;
         let qp = self.control(nic, |n| n.create_qp(&init))?;
+        self.enter(nic, init.xrcd, Member::Qp(qp));
         self.own(|owned| owned.qps.insert((nic, qp)));
         Ok(qp.0.into())
     }
@@ -334,10 +349,14 @@ impl Thread {
             Some(code) => Some(*Mtu::ALL.get((code as usize).wrapping_sub(1)).ok_or(libc::EINVAL)?),
             None => None,
         };
+        let pkey_index = has(mask::PKEY, 11).map(|index| index as u16);
+        if !pkey_index.is_none_or(|index| self.has_pkey(nic, index)) {
+            return Err(libc::EINVAL);
+        }
         let av = |at: usize| AhAttr { dlid: Lid(of[at] as u32), sl: of[at + 1] as u8 };
         let attr = QpAttr {
             qp_state: state,
-            pkey_index: has(mask::PKEY, 11).map(|index| index as u16),
+            pkey_index,
             port_num: has(mask::PORT, 15).map(|port| port as u8),
             qp_access_flags: has(mask::ACCESS, 10).map(|flags| access(flags as u32)),
             qkey: has(mask::QKEY, 6).map(|key| key as u32),
@@ -363,6 +382,13 @@ impl Thread {
         }
         self.own(|_| {});
         Ok(0)
+    }
+
+    /// Whether the table of an adapter has a P_Key there.
+    fn has_pkey(&self, nic: usize, index: u16) -> bool {
+        let world = self.shared.world();
+        let devices = &world.hosts[world.programs[self.program as usize].node as usize].devices;
+        devices.get(nic).is_some_and(|device| usize::from(index) < device.pkeys().len())
     }
 
     fn query_qp(&self, nic: usize, qp: QpNum) -> Answer {
@@ -396,7 +422,10 @@ impl Thread {
     }
 
     fn destroy_qp(&self, nic: usize, qp: QpNum) -> Result<i64, i32> {
-        self.control(nic, |n| n.destroy_qp(qp))?;
+        if !self.is_open_elsewhere(nic, qp) {
+            self.control(nic, |n| n.destroy_qp(qp))?;
+            self.leave(nic, Member::Qp(qp));
+        }
         self.own(|owned| owned.qps.remove(&(nic, qp)));
         self.forget_events(nic, |event| of_queue_pair(event) == Some(qp));
         Ok(0)
@@ -595,11 +624,16 @@ impl Thread {
             let _ = self.control(nic, |n| n.detach_mcast(qp, Lid(lid)));
         }
         for (nic, qp) in owned.qps {
-            let _ = self.control(nic, |n| n.destroy_qp(qp));
+            if !self.is_open_elsewhere(nic, qp) {
+                let _ = self.control(nic, |n| n.destroy_qp(qp));
+                self.leave(nic, Member::Qp(qp));
+            }
         }
         for (nic, srq) in owned.srqs {
             let _ = self.control(nic, |n| n.destroy_srq(srq));
+            self.leave(nic, Member::Srq(srq));
         }
+        self.close_xrcds();
         for (nic, ah) in owned.ahs {
             let _ = self.control(nic, |n| n.destroy_ah(ah));
         }
@@ -621,7 +655,8 @@ const DATAGRAM: u64 = 4;
 const XRC_SEND: u64 = 9;
 
 /// In the order of `enum ibv_qp_state`.
-const STATES: [QpState; 7] = [QpState::Reset, QpState::Init, QpState::Rtr, QpState::Rts, QpState::Sqd, QpState::Sqe, QpState::Err];
+pub(crate) const STATES: [QpState; 7] =
+    [QpState::Reset, QpState::Init, QpState::Rtr, QpState::Rts, QpState::Sqd, QpState::Sqe, QpState::Err];
 
 /// The GID of a group; where a program gives the number of one alone, what stands for it.
 fn group_of(mlid: u16, gid: [u8; 16]) -> [u8; 16] {

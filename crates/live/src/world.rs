@@ -21,6 +21,7 @@ use crate::memory::{HostMemory, ProcessMemory};
 use crate::process;
 use crate::question::Answer;
 use crate::sockets::{self, Sockets};
+use crate::xrc::XrcDomains;
 
 /// What a thread may wait for beside the queues of its adapters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,6 +54,8 @@ pub(crate) enum Key {
     Kernel(usize),
     /// A word of a process changes.
     Word { process: u32, address: u64 },
+    /// A set of descriptors that a process waits for changes.
+    PollSet { process: u32, fd: i32 },
 }
 
 /// What a descriptor is.
@@ -116,6 +119,8 @@ pub(crate) struct Program {
     pub parent: Option<u32>,
     pub memory: Option<Arc<ProcessMemory>>,
     pub descriptors: BTreeMap<i32, Descriptor>,
+    /// How often sets of descriptors were changed while a thread waited for them.
+    pub poll_sets: BTreeMap<i32, u64>,
     pub channels: BTreeMap<u32, Channel>,
     pub next_channel: u32,
     pub watched: Vec<Watched>,
@@ -223,6 +228,7 @@ pub(crate) struct World {
     pub sockets: Sockets,
     pub datagrams: Datagrams,
     pub connections: Connections,
+    pub xrc: XrcDomains,
     /// Agents of the fabric, where it is InfiniBand.
     pub management: Option<Management>,
     /// Those of the hosts, where NCCL runs on them.
@@ -350,6 +356,7 @@ impl World {
             sockets,
             datagrams: Datagrams::default(),
             connections: Connections::default(),
+            xrc: XrcDomains::default(),
             management: None,
             gpus: None,
             wants_agents: false,

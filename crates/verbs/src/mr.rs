@@ -1,8 +1,8 @@
 //! Memory regions: what the NIC may touch, and for whom.
 //!
 //! Source: IBA vol. 1 §10.6; man page ibv_reg_mr(3).
-//! Modelled: keys with a generation, bounds, protection domains, the four access rights, and in which memory of the node a
-//! region lies.
+//! Modelled: keys with a generation, bounds, protection domains, the four access rights, other addresses for peers (`iova`), and
+//! in which memory of the node a region lies.
 //! Not modelled: memory windows, on-demand paging, page tables and their cost.
 
 use fabriscope_units::Bytes;
@@ -37,6 +37,8 @@ pub(crate) struct Regions {
     free: Vec<u32>,
     /// A region was registered in other memory than that beside the NIC.
     elsewhere: bool,
+    /// Peers have another address for a region than its own.
+    moved: bool,
     /// Whether the NIC reaches each place but the first, which it always does.
     reached: Vec<bool>,
 }
@@ -50,6 +52,8 @@ struct Region {
     generation: u8,
     live: bool,
     place: MemoryId,
+    /// To be added to what peers call an address of it, modulo 2^64.
+    shift: u64,
 }
 
 /// Whether a region may have this range and these rights.
@@ -72,7 +76,7 @@ impl Regions {
         let index = match self.free.pop() {
             Some(index) => index,
             None => {
-                let dead = Region { first: 0, last: 0, pd, access, generation: 0, live: false, place };
+                let dead = Region { first: 0, last: 0, pd, access, generation: 0, live: false, place, shift: 0 };
                 if self.slots.is_empty() {
                     self.slots.push(dead); // index 0 is never given out, so a zeroed key is wrong
                 }
@@ -81,7 +85,7 @@ impl Regions {
             }
         };
         let slot = &mut self.slots[index as usize];
-        *slot = Region { first: addr, last: addr + (length.0 - 1), pd, access, generation: slot.generation, live: true, place };
+        *slot = Region { first: addr, last: addr + (length.0 - 1), pd, access, generation: slot.generation, live: true, place, shift: 0 };
         self.elsewhere |= place != MemoryId::HOST;
         let key = index << 8 | u32::from(slot.generation);
         Ok(Mr { lkey: Lkey(key), rkey: Rkey(key), addr, length })
@@ -90,10 +94,37 @@ impl Regions {
     /// Gives a region another domain, range or rights under the same key.
     pub(crate) fn reregister(&mut self, key: u32, pd: PdId, addr: u64, length: Bytes, access: Access) -> Result<(), VerbsError> {
         may_be(addr, length, access)?;
-        let region = self.slots.get_mut((key >> 8) as usize).filter(|region| region.live && region.generation == key as u8);
-        let region = region.ok_or(VerbsError::NoSuchKey { key })?;
-        *region = Region { first: addr, last: addr + (length.0 - 1), pd, access, ..*region };
+        let region = self.live_mut(key)?;
+        *region = Region { first: addr, last: addr + (length.0 - 1), pd, access, shift: 0, ..*region };
         Ok(())
+    }
+
+    /// Peers call the first byte of a region `iova` from now on.
+    pub(crate) fn set_iova(&mut self, key: u32, iova: u64) -> Result<(), VerbsError> {
+        let region = self.live_mut(key)?;
+        if iova.checked_add(region.last - region.first).is_none() {
+            return Err(VerbsError::BadRange { addr: iova, length: Bytes((region.last - region.first).saturating_add(1)) });
+        }
+        region.shift = region.first.wrapping_sub(iova);
+        self.moved |= region.shift != 0;
+        Ok(())
+    }
+
+    fn live_mut(&mut self, key: u32) -> Result<&mut Region, VerbsError> {
+        let region = self.slots.get_mut((key >> 8) as usize).filter(|region| region.live && region.generation == key as u8);
+        region.ok_or(VerbsError::NoSuchKey { key })
+    }
+
+    /// Whether peers ever had another address for a region than its own.
+    #[inline]
+    pub(crate) fn is_moved(&self) -> bool {
+        self.moved
+    }
+
+    /// The address of what peers call `addr` in the region of `key`.
+    #[cold]
+    pub(crate) fn address_of(&self, key: u32, addr: u64) -> u64 {
+        self.slots.get((key >> 8) as usize).map_or(addr, |region| addr.wrapping_add(region.shift))
     }
 
     /// Regions may lie at `place`.
@@ -104,8 +135,7 @@ impl Regions {
     }
 
     pub(crate) fn deregister(&mut self, key: u32) -> Result<(), VerbsError> {
-        let region = self.slots.get_mut((key >> 8) as usize).filter(|region| region.live && region.generation == key as u8);
-        let region = region.ok_or(VerbsError::NoSuchKey { key })?;
+        let region = self.live_mut(key)?;
         region.live = false;
         region.generation = region.generation.wrapping_add(1);
         self.free.push(key >> 8);
@@ -227,6 +257,23 @@ mod tests {
             (regions.place_of(far.0), regions.place_of(host.0), regions.place_of(77 << 8)),
             (MemoryId(2), MemoryId::HOST, MemoryId::HOST)
         );
+    }
+
+    #[test]
+    fn peers_may_have_another_address_for_a_region() {
+        let mut regions = Regions::default();
+        let mr = regions.register(PD, 0x1000, Bytes(0x100), Access::ALL, MemoryId::HOST).unwrap();
+        let check = |regions: &Regions, addr, length| {
+            regions.check(mr.rkey.0, PD, regions.address_of(mr.rkey.0, addr), length, Access::REMOTE_READ).is_ok()
+        };
+        for iova in [0, 0x10, 0x9000_0000_0000] {
+            regions.set_iova(mr.rkey.0, iova).unwrap();
+            assert_eq!(regions.address_of(mr.rkey.0, iova + 8), 0x1008);
+            assert!(check(&regions, iova, 0x100) && !check(&regions, iova, 0x101) && !check(&regions, iova.wrapping_sub(1), 1));
+        }
+        assert!(regions.set_iova(mr.rkey.0, u64::MAX - 0xfe).is_err() && regions.set_iova(mr.rkey.0 + 1, 0).is_err());
+        regions.reregister(mr.rkey.0, PD, 0x2000, Bytes(8), Access::ALL).unwrap();
+        assert!(check(&regions, 0x2000, 8), "a new range has its own address");
     }
 
     #[test]

@@ -339,6 +339,58 @@ fn who_never_receives_is_not_waited_for_for_ever() {
     assert_eq!(printed, "RNR retry counter exceeded\n");
 }
 
+/// Regions by other addresses than their own: what is in them is reached by those alone, from afar and by local pieces.
+#[test]
+fn regions_have_the_address_that_they_were_given() {
+    is_installed("ibv_devices");
+    let printed = compiled(include_str!("../programs/exec_iova.c"), &["-libverbs"], &["--on", "ri2", "--"]);
+    let refused =
+        ["byte behind", "byte before", "own address", "as before", "read from nowhere"].map(|case| format!("{case}: remote access error"));
+    let unprotected = ["piece behind", "piece by own address"].map(|case| format!("{case}: local protection error"));
+    let wrong: Vec<&str> = printed.lines().filter(|line| !line.ends_with(": success") && !line.ends_with(": right")).collect();
+    assert_eq!(sorted(wrong.into_iter()), sorted(refused.iter().chain(&unprotected).map(String::as_str)), "{printed}");
+    assert_eq!(printed.lines().count(), 26, "{printed}");
+}
+
+/// A connection to a host whose processes share an XRC domain, by the file that they open.
+#[test]
+fn processes_share_a_domain_of_xrc() {
+    is_installed("ibv_devices");
+    let folder = tempfile::tempdir().unwrap();
+    let (source, program, file) = (folder.path().join("main.c"), folder.path().join("main"), folder.path().join("domain"));
+    std::fs::write(&source, include_str!("../programs/exec_xrc.c")).unwrap();
+    assert!(Command::new("cc").arg("-o").arg(&program).arg(&source).arg("-libverbs").status().expect(INSTALL).success());
+    let printed = stdout(&pair("ri2", &[program.to_str().unwrap(), file.to_str().unwrap()]));
+    let said = ["first: success \"to the first\"", "second: success \"to the second\"", "second: success \"once more\""];
+    let said = said.into_iter().chain(["sent: success"; 3]);
+    assert_eq!(sorted(printed.lines()), sorted(said));
+}
+
+/// Programs find the partitions of their host; messages reach a peer with the same key, unless both ends are limited members.
+#[test]
+fn partitions_keep_programs_apart() {
+    is_installed("smpquery");
+    let folder = tempfile::tempdir().unwrap();
+    let [source, program, cluster] = ["main.c", "main", "cluster.toml"].map(|name| folder.path().join(name));
+    let text = "base = \"ri2\"\n[partitions.storage]\npkey = 0x0010\nfull = \"0\"\nlimited = \"1\"\n\
+                [partitions.guests]\npkey = 0x0020\nlimited = \"0-1\"\n";
+    std::fs::write(&cluster, text).unwrap();
+    std::fs::write(&source, include_str!("../programs/exec_pkeys.c")).unwrap();
+    assert!(Command::new("cc").arg("-o").arg(&program).arg(&source).arg("-libverbs").status().expect(INSTALL).success());
+    let (cluster, program) = (cluster.to_str().unwrap(), program.to_str().unwrap());
+    for (keys, status) in [
+        (["7fff", "7fff"], "success"),
+        (["10", "10"], "success"),
+        (["10", "7fff"], "transport retry counter exceeded"),
+        (["20", "20"], "transport retry counter exceeded"),
+    ] {
+        let printed = stdout(&pair(cluster, &[program, keys[0], keys[1]]));
+        assert_eq!(printed, format!("ffff 0020 0010 {status}\n"), "{keys:?}");
+    }
+    let told = stdout(&exec(&["--on", cluster, "--", "smpquery", "pkeys", "1"]));
+    assert!(told.contains("0xffff 0x0020 0x8010 0x0000"), "{told}");
+}
+
 /// What a program in C prints, where `words` run it.
 pub fn compiled(text: &str, libraries: &[&str], words: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();

@@ -116,3 +116,19 @@ fn datagrams_of_udp_go_between_hosts() {
                   nobody there: -1 Connection refused\n";
     assert_eq!(printed, golden);
 }
+
+/// Datagrams of rsockets: the server sleeps in a set of descriptors to which another thread adds the queue that the first message needs, and the
+/// client polls such a set. Where the server is up too late, the first message is sent again.
+#[test]
+fn rsockets_carry_datagrams() {
+    is_installed("udpong");
+    for (server, late) in [("b", "0"), ("a", "0"), ("b", "2")] {
+        let serve = format!("sleep {late}; udpong -T {server} -b a & sleep 9; kill $!");
+        let ask = "sleep 1; exec udpong -T e -s a -S 64 -C 100";
+        let printed = stdout(&exec(&["--on", "ri2", "--host", "a:", "sh", "-c", &serve, "--host", "b:", "sh", "-c", ask]));
+        let row: Vec<&str> = printed.lines().last().unwrap_or_default().split_whitespace().collect();
+        assert_eq!(row[..3], ["custom", "64", "200"], "{printed}");
+        let time: f64 = row[6].parse().unwrap();
+        assert!((1.3..2.0).contains(&time), "{printed}");
+    }
+}

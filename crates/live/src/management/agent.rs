@@ -54,6 +54,8 @@ pub(super) struct Agents {
     pub tables: ForwardingTables,
     /// Devices on which a manager says that it runs.
     pub managers: Vec<u32>,
+    /// P_Keys of adapters, by device, where not all are in one partition.
+    pub pkeys: BTreeMap<u32, Vec<u16>>,
     written: Written,
 }
 
@@ -74,7 +76,7 @@ impl Agents {
         });
         let far = ends.collect();
         let lids = (0..).zip(&subnet.devices).filter_map(|(index, device)| Some((device.lid?, index))).collect();
-        Agents { subnet, addresses, far, lids, switches, tables, managers: Vec::new(), written: Written::new() }
+        Agents { subnet, addresses, far, lids, switches, tables, managers: Vec::new(), pkeys: BTreeMap::new(), written: Written::new() }
     }
 
     fn device(&self, device: u32) -> Option<&Device> {
@@ -168,7 +170,12 @@ impl Agents {
             PORT_INFO => return self.port_info(plug, self.meant(plug, modifier)),
             GUID_INFO | P_KEY_TABLE | SL_TO_VL | VL_ARBITRATION | MULTICAST_FORWARDING if written.is_some() => return written.copied(),
             GUID_INFO if modifier == 0 => data[..8].copy_from_slice(&port_guid.to_be_bytes()),
-            P_KEY_TABLE if modifier & 0xffff == 0 => data[..2].copy_from_slice(&0xffff_u16.to_be_bytes()),
+            P_KEY_TABLE if modifier & 0xffff == 0 => {
+                let keys = self.pkeys.get(&plug.device).map_or(&[0xffff][..], Vec::as_slice);
+                for (place, key) in data.chunks_exact_mut(2).zip(keys) {
+                    place.copy_from_slice(&key.to_be_bytes());
+                }
+            }
             // Every level has the lane of its number, as far as there are lanes; the last one is for management.
             SL_TO_VL => {
                 for (pair, byte) in data[..8].iter_mut().enumerate() {

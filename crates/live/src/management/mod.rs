@@ -18,6 +18,7 @@ mod tests;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 
+use fabriscope_catalog::keys;
 use fabriscope_engine::{Cluster, Control};
 use fabriscope_fabric::export;
 use fabriscope_fabric::import::Plug;
@@ -146,8 +147,13 @@ impl Management {
             Plug { device, port: link.from_port.0 + 1 }
         };
         let links = (0..).zip(graph.links()).map(|(number, link)| (plug(link), number)).collect();
+        let mut agents = Agents::new((subnet, addresses), ForwardingTables::new(cluster), switches);
+        let partitions = &cluster.parts.partitions;
+        if !partitions.is_empty() {
+            agents.pkeys = (0..graph.endpoint_count()).map(|endpoint| (switches + endpoint, keys(partitions, endpoint))).collect();
+        }
         Management {
-            agents: Agents::new((subnet, addresses), ForwardingTables::new(cluster), switches),
+            agents,
             counters: PortCounters::default(),
             control,
             links,

@@ -12,7 +12,7 @@
 //!   the entry is visible.
 
 use fabriscope_units::Time;
-use fabriscope_wire::Opcode;
+use fabriscope_wire::{Opcode, Transport as Code};
 
 use crate::attr::QpState;
 use crate::counts::NicCounts;
@@ -156,6 +156,13 @@ impl Nic {
         let slot = self.awaken(QpNum(packet.dest_qp)).filter(|slot| self.qps[*slot].service >> 5 == packet.opcode >> 5);
         if !self.port.orphans.is_empty() {
             self.port.free_orphans(side);
+        }
+        // Headers of RUD are those of a whole message.
+        if self.port.regions.is_moved()
+            && packet.opcode >> 5 != Code::Rud as u8
+            && let Some(ext) = side.at_mut(packet.ext)
+        {
+            ext.remote_addr = self.port.regions.address_of(ext.rkey.0, ext.remote_addr);
         }
         transport::handle(self, now, packet, slot, side)
     }

@@ -73,6 +73,15 @@ impl Nic {
         self.port.regions.reregister(lkey.0, pd, addr, length, access)
     }
 
+    /// Peers call the first byte of a region `iova` from now on, as `ibv_reg_mr_iova` has it, on all transports of InfiniBand but RUD;
+    /// requests of this side name it by its address. A region that is registered again has its address for peers as well.
+    ///
+    /// # Errors
+    /// No region has the key, or the range does not end before 2^64.
+    pub fn set_iova(&mut self, lkey: Lkey, iova: u64) -> Result<(), VerbsError> {
+        self.port.regions.set_iova(lkey.0, iova)
+    }
+
     /// Deregisters memory; its keys are refused from now on.
     ///
     /// # Errors

@@ -112,8 +112,10 @@ pub(crate) fn take_receive(qp: &mut Qp, port: &mut Port, received: &mut Received
 pub(crate) fn next_receive(qp: &mut Qp, port: &mut Port) -> Option<RecvWqe> {
     match qp.init.srq.and_then(|srq| port.srqs.get_mut(srq.0 as usize)) {
         None => qp.recv_queue.take(),
-        Some(slot) => {
-            let (wqe, due) = slot.as_mut().expect("a queue pair keeps its shared queue alive").take();
+        // A receiving end of XRC does not keep alive what it was lent.
+        Some(None) => None,
+        Some(Some(queue)) => {
+            let (wqe, due) = queue.take();
             if due {
                 port.events.push_back(AsyncEvent::SrqLimitReached(qp.init.srq.expect("matched above")));
             }
