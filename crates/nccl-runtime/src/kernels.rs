@@ -201,8 +201,8 @@ impl Kernels {
         let Some(stream) = self.streams.get(&id) else { return };
         let Some(next) = stream.waiting.front() else { return };
         let free = stream.ended.last().copied().unwrap_or_default();
-        let ends = next.after.iter().map(|(other, turn)| self.ended(*other, *turn));
-        let Some(from) = ends.fold(Some(next.at.max(free)), |from, end| Some(from?.max(end?))) else {
+        let mut ends = next.after.iter().map(|(other, turn)| self.ended(*other, *turn));
+        let Some(from) = ends.try_fold(next.at.max(free), |from, end| Some(from.max(end?))) else {
             self.behind.insert(id);
             return;
         };

@@ -26,4 +26,4 @@ pub use contents::Contents;
 pub use fifo::{Fifo, FifoEnd, FifoId, FifoPath, Filled};
 pub use kernels::{BlockPlan, Kernels, Move, StreamId, Turn};
 pub use point_to_point::{Exchange, pairs};
-pub use world::{Gpus, RankPlacement, SLOTS, Seat, Wire, WireKind, World};
+pub use world::{Gpus, MemberPlacement, RankPlacement, SLOTS, Wire, WireKind, World};

@@ -47,7 +47,7 @@ pub(super) struct Shared {
     /// The number of this communicator among those, which is that of its streams as well.
     pub number: u32,
     /// Where its ranks sit, if that was said: else each rank of the job has the next GPU of its node.
-    seats: Vec<Seat>,
+    seats: Vec<MemberPlacement>,
 }
 
 /// The GPUs of a job, for several communicators on them: their kernels share what nodes have. Clones are the same GPUs.
@@ -60,7 +60,7 @@ struct GpusOfJob;
 
 /// Where a rank of a communicator sits, whatever ranks the job has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seat {
+pub struct MemberPlacement {
     /// The rank of the job that serves it.
     pub process: u32,
     /// Node and GPU.
@@ -190,7 +190,7 @@ impl World {
         library: &Library,
         target: &Target,
         (gpus, number): (&Gpus, u32),
-        seats: Vec<Seat>,
+        seats: Vec<MemberPlacement>,
         settings: &Settings,
     ) -> Result<World, NcclError> {
         let places: Vec<(u32, u32)> = seats.iter().map(|seat| (seat.at.node, seat.at.gpu)).collect();

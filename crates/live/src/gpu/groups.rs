@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fabriscope_nccl::{Operation, Plan, Tuner};
-use fabriscope_nccl_runtime::{Seat, World as Ranks, connections, pairs};
+use fabriscope_nccl_runtime::{MemberPlacement, World as Ranks, connections, pairs};
 use fabriscope_units::Bytes;
 
 use super::{Communicator, Due, Formed, Gpus, Member};
@@ -157,7 +157,8 @@ impl Gpus {
     /// Plans a communicator, with all connections that its operations take.
     fn form(&self, id: usize) -> Result<Formed, String> {
         let refused = |error: fabriscope_nccl::NcclError| error.to_string();
-        let seats = self.communicators[id].members.values().map(|member| Seat { process: self.number(member.at), at: member.at });
+        let seats =
+            self.communicators[id].members.values().map(|member| MemberPlacement { process: self.number(member.at), at: member.at });
         let (library, place) = (&self.library, (&self.shares, id as u32));
         let ranks = Ranks::on_gpus(library, &self.target, place, seats.collect(), &library.settings).map_err(refused)?;
         let tuner = Arc::new(Tuner::new(ranks.plan()));
