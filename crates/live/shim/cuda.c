@@ -77,13 +77,15 @@ static int count(void)
 
 int live_device(void) { return count() ? chosen : -1; }
 
-static struct CUstream_st *stream_of(cudaStream_t stream)
+static struct CUstream_st *stream_on(cudaStream_t stream, int device)
 {
 	/* 1 and 2 name the usual stream, too. */
-	return (uintptr_t)stream <= 2 ? &usual[count() ? chosen : 0] : stream;
+	return (uintptr_t)stream <= 2 ? &usual[count() ? device : 0] : stream;
 }
+static struct CUstream_st *stream_of(cudaStream_t stream) { return stream_on(stream, chosen); }
 
-void live_stream_holds(cudaStream_t stream, int64_t call) { stream_of(stream)->last = call; }
+int64_t live_stream_last(cudaStream_t stream, int device) { return stream_on(stream, device)->last; }
+void live_stream_holds(cudaStream_t stream, int device, int64_t call) { stream_on(stream, device)->last = call; }
 
 static cudaError_t await(int64_t call)
 {
@@ -139,7 +141,12 @@ cudaError_t cudaDeviceGetPCIBusId(char *bus, int size, int device)
 	snprintf(bus, (size_t)size, "%s", devices.bus[device]);
 	return cudaSuccess;
 }
-cudaError_t cudaDeviceSynchronize(void) { return count() ? is(await(usual[chosen].last)) : is(cudaErrorNoDevice); }
+cudaError_t cudaDeviceSynchronize(void)
+{
+	if (!count())
+		return is(cudaErrorNoDevice);
+	return is(LIVE_ASK(OP_GPU, GPU_IDLE, chosen) < 0 ? cudaErrorUnknown : cudaSuccess);
+}
 cudaError_t cudaDeviceReset(void) { return cudaSuccess; }
 cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
 {
@@ -257,9 +264,14 @@ cudaError_t cudaStreamQuery(cudaStream_t stream)
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int flags)
 {
 	(void)flags;
-	/* A stream that waits for another is behind it from here on. */
-	if (event->recorded && event->call > stream_of(stream)->last)
-		stream_of(stream)->last = event->call;
+	struct CUstream_st *of = stream_of(stream);
+	if (!event->recorded || event->call == NO_CALL || event->call == of->last)
+		return cudaSuccess;
+	/* What comes next in the stream is behind both. */
+	int64_t both = of->last == NO_CALL || !live_mine ? event->call : LIVE_ASK(OP_GPU, GPU_BOTH, of->last, event->call);
+	if (both < 0)
+		return is(cudaErrorUnknown);
+	of->last = both;
 	return cudaSuccess;
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags)

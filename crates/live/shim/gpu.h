@@ -17,13 +17,19 @@ enum live_gpu {
 	GPU_DONE,
 	GPU_LEAVE,
 	GPU_ESTIMATE,
+	GPU_SPLIT,
+	GPU_PART,
+	GPU_BOTH,
+	GPU_IDLE,
+	GPU_FLUSH,
 };
 
 /* No kernel. */
 #define NO_CALL (-1)
 
-/* A stream holds the number of its last kernel; those before it have ended by then. */
-void live_stream_holds(cudaStream_t stream, int64_t call);
+/* A stream holds the number of its last kernel; those before it have ended by then. `device` says whose stream the usual one is. */
+int64_t live_stream_last(cudaStream_t stream, int device);
+void live_stream_holds(cudaStream_t stream, int device, int64_t call);
 /* The device that the thread has chosen. */
 int live_device(void);
 

@@ -9,16 +9,28 @@
 
 /* Sends and receives of a group that one question tells. */
 #define MOST_TRANSFERS 1024
+/* Words before them. */
+#define HEAD 3
+
+/* An operator of a program: a sum of what each rank has multiplied by a scalar of its own. */
+struct operator {
+	bool used;
+	int type;
+	uint64_t scalar; /* its bits */
+	const void *at;  /* where it is read when it is needed; NULL where it is known */
+};
 
 struct ncclComm {
 	int64_t id;
 	int rank, ranks, device;
 	bool joined;
+	struct operator *operator;
+	int operators;
 };
 
-enum kind { ALL_REDUCE, BROADCAST, REDUCE, ALL_GATHER, REDUCE_SCATTER, SEND, RECEIVE, JOIN };
+enum kind { ALL_REDUCE, BROADCAST, REDUCE, ALL_GATHER, REDUCE_SCATTER, SEND, RECEIVE, JOIN, SPLIT };
 
-/* Something called within a group. */
+/* Something called within a group. Of a split, `to` is the communicator to be and `count` which split it is. */
 struct call {
 	enum kind kind;
 	ncclComm_t comm;
@@ -49,11 +61,22 @@ static int64_t ask(enum live_gpu what, size_t count)
 
 static ncclResult_t result_of(int64_t answer) { return answer >= 0 ? ncclSuccess : ncclInvalidUsage; }
 
+static struct operator *operator_of(ncclComm_t comm, int op)
+{
+	int place = op - ncclNumOps;
+	return place >= 0 && place < comm->operators && comm->operator[place].used ? &comm->operator[place] : NULL;
+}
+
 static int64_t ask_collective(enum live_gpu what, const struct call *of)
 {
+	struct operator *own = operator_of(of->comm, of->op);
+	uint64_t scalar = own ? own->scalar : 0;
+	if (own && own->at)
+		memcpy(&scalar, own->at, size_of(own->type));
 	const uint64_t words[] = {
-		(uint64_t)of->comm->id, (uint64_t)of->comm->rank, of->kind, of->count, (uint64_t)of->type, (uint64_t)of->op, (uint64_t)of->peer,
-		(uint64_t)(uintptr_t)of->from, (uint64_t)(uintptr_t)of->to,
+		(uint64_t)of->comm->id, (uint64_t)of->comm->rank, of->kind, of->count, (uint64_t)of->type, own ? ncclNumOps : (uint64_t)of->op,
+		(uint64_t)of->peer, (uint64_t)(uintptr_t)of->from, (uint64_t)(uintptr_t)of->to, scalar,
+		(uint64_t)live_stream_last(of->stream, of->comm->device),
 	};
 	memcpy(live_question(), words, sizeof words);
 	return ask(what, sizeof words / sizeof *words);
@@ -63,7 +86,7 @@ static ncclResult_t collective(const struct call *of)
 {
 	int64_t call = ask_collective(GPU_COLLECTIVE, of);
 	if (call >= 0)
-		live_stream_holds(of->stream, call);
+		live_stream_holds(of->stream, of->comm->device, call);
 	return result_of(call);
 }
 
@@ -73,14 +96,15 @@ static ncclResult_t transfers(int first)
 	uint64_t *words = (uint64_t *)live_question();
 	ncclComm_t comm = calls[first].comm;
 	cudaStream_t stream = calls[first].stream;
-	size_t count = 2;
+	size_t count = HEAD;
 	words[0] = (uint64_t)comm->id;
 	words[1] = (uint64_t)comm->rank;
+	words[2] = (uint64_t)live_stream_last(stream, comm->device);
 	for (int i = first; i < held; i++) {
 		struct call *of = &calls[i];
 		if (of->comm != comm || (of->kind != SEND && of->kind != RECEIVE))
 			continue;
-		if (count == 2 + 3 * MOST_TRANSFERS)
+		if (count == HEAD + 3 * MOST_TRANSFERS)
 			return ncclInvalidUsage;
 		words[count++] = (uint64_t)(uint32_t)of->peer | (uint64_t)(of->kind == SEND) << 32;
 		words[count++] = (uint64_t)(uintptr_t)(of->kind == SEND ? of->from : of->to);
@@ -89,7 +113,7 @@ static ncclResult_t transfers(int first)
 	}
 	int64_t call = ask(GPU_GROUP, count);
 	if (call >= 0)
-		live_stream_holds(stream, call);
+		live_stream_holds(stream, comm->device, call);
 	return result_of(call);
 }
 
@@ -100,6 +124,21 @@ static ncclResult_t await_others(ncclComm_t comm)
 	ncclResult_t result = result_of(LIVE_ASK(OP_GPU, GPU_JOINED, comm->id));
 	comm->joined = result == ncclSuccess;
 	return result;
+}
+
+/* What a rank is in the communicator that came out of a split, if it is of any. */
+static ncclResult_t await_split(const struct call *of)
+{
+	ncclComm_t made = of->to;
+	int64_t has = LIVE_ASK(OP_GPU, GPU_PART, of->comm->id, of->comm->rank, (int64_t)of->count);
+	if (has < 0)
+		return ncclInvalidUsage;
+	if (!has || !made)
+		return ncclSuccess;
+	made->id = live_mine->args[0];
+	made->rank = (int)live_mine->args[1];
+	made->ranks = (int)live_mine->args[2];
+	return await_others(made);
 }
 
 static void end_group(void)
@@ -114,10 +153,10 @@ static ncclResult_t run_group(void)
 {
 	ncclResult_t result = failed;
 	for (int i = 0; i < held && result == ncclSuccess; i++)
-		if (calls[i].kind == JOIN)
-			result = await_others(calls[i].comm);
+		if (calls[i].kind >= JOIN)
+			result = calls[i].kind == JOIN ? await_others(calls[i].comm) : await_split(&calls[i]);
 	for (int i = 0; i < held && result == ncclSuccess; i++) {
-		if (!calls[i].comm || calls[i].kind == JOIN)
+		if (!calls[i].comm || calls[i].kind >= JOIN)
 			continue;
 		result = calls[i].kind == SEND || calls[i].kind == RECEIVE ? transfers(i) : collective(&calls[i]);
 	}
@@ -129,8 +168,13 @@ static ncclResult_t add(struct call call)
 {
 	if (!live_mine || !call.comm)
 		return ncclInvalidArgument;
-	if (call.kind != JOIN && (!size_of(call.type) || (call.count && !call.from && !call.to)))
+	if (call.kind < JOIN && (!size_of(call.type) || (call.count && !call.from && !call.to)))
 		return failed = ncclInvalidArgument;
+	if (call.kind < SEND && (call.op < 0 || call.op >= ncclNumOps)) {
+		struct operator *own = operator_of(call.comm, call.op);
+		if (!own || own->type != call.type)
+			return failed = ncclInvalidArgument;
+	}
 	if (held == room) {
 		int more = room ? 2 * room : 16;
 		struct call *grown = realloc(calls, (size_t)more * sizeof *calls);
@@ -199,7 +243,7 @@ ncclResult_t ncclCommInitRank(ncclComm_t *comm, int ranks, ncclUniqueId id, int 
 	ncclComm_t made = calloc(1, sizeof *made);
 	if (!made)
 		return ncclSystemError;
-	*made = (struct ncclComm){ number, rank, ranks, device, false };
+	*made = (struct ncclComm){ .id = number, .rank = rank, .ranks = ranks, .device = device };
 	if (LIVE_ASK(OP_GPU, GPU_JOIN, number, ranks, rank, device) < 0) {
 		free(made);
 		return ncclInvalidUsage;
@@ -229,21 +273,53 @@ ncclResult_t ncclCommInitAll(ncclComm_t *comms, int devices, const int *list)
 		cudaSetDevice(before);
 	return result == ncclSuccess ? ended : result;
 }
+ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *made, ncclConfig_t *config)
+{
+	(void)config;
+	*made = NULL;
+	if (!live_mine || !comm || (color < 0 && color != NCCL_SPLIT_NOCOLOR))
+		return ncclInvalidArgument;
+	ncclResult_t result = await_others(comm);
+	if (result != ncclSuccess)
+		return result;
+	ncclComm_t part = color == NCCL_SPLIT_NOCOLOR ? NULL : calloc(1, sizeof *part);
+	if (!part && color != NCCL_SPLIT_NOCOLOR)
+		return ncclSystemError;
+	int64_t number = LIVE_ASK(OP_GPU, GPU_SPLIT, comm->id, comm->rank, color, key);
+	if (number < 0) {
+		free(part);
+		return ncclInvalidUsage;
+	}
+	if (part) {
+		part->device = comm->device;
+		*made = part;
+	}
+	return add((struct call){ .kind = SPLIT, .comm = comm, .to = part, .count = (size_t)number });
+}
 ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
-	(void)comm;
-	return ncclSuccess;
+	if (!comm)
+		return ncclInvalidArgument;
+	return live_mine ? result_of(LIVE_ASK(OP_GPU, GPU_FLUSH, comm->id, comm->rank)) : ncclSuccess;
 }
-ncclResult_t ncclCommDestroy(ncclComm_t comm)
+static ncclResult_t leave(ncclComm_t comm, bool aborts)
 {
 	if (!comm)
 		return ncclSuccess;
 	if (live_mine)
-		LIVE_ASK(OP_GPU, GPU_LEAVE, comm->id, comm->rank);
+		LIVE_ASK(OP_GPU, GPU_LEAVE, comm->id, comm->rank, aborts);
+	free(comm->operator);
 	free(comm);
 	return ncclSuccess;
 }
-ncclResult_t ncclCommAbort(ncclComm_t comm) { return ncclCommDestroy(comm); }
+/* What was called is carried out first. */
+ncclResult_t ncclCommDestroy(ncclComm_t comm)
+{
+	if (comm)
+		ncclCommFinalize(comm);
+	return leave(comm, false);
+}
+ncclResult_t ncclCommAbort(ncclComm_t comm) { return leave(comm, true); }
 ncclResult_t ncclCommCount(const ncclComm_t comm, int *count) { return *count = comm->ranks, ncclSuccess; }
 ncclResult_t ncclCommUserRank(const ncclComm_t comm, int *rank) { return *rank = comm->rank, ncclSuccess; }
 ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int *device) { return *device = comm->device, ncclSuccess; }
@@ -314,19 +390,33 @@ ncclResult_t ncclRecv(void *to, size_t count, ncclDataType_t type, int peer, ncc
 	return add((struct call){ RECEIVE, comm, stream, NULL, to, count, (int)type, 0, peer });
 }
 
-ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *made, ncclConfig_t *config)
+/* ---- operators of programs ---- */
+
+ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t type, ncclScalarResidence_t residence, ncclComm_t comm)
 {
-	(void)comm, (void)color, (void)key, (void)config;
-	*made = NULL;
-	return ncclInvalidUsage;
-}
-ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t type, int residence, ncclComm_t comm)
-{
-	(void)op, (void)scalar, (void)type, (void)residence, (void)comm;
-	return ncclInvalidUsage;
+	if (!op || !scalar || !comm || !size_of((int)type))
+		return ncclInvalidArgument;
+	int place = 0;
+	while (place < comm->operators && comm->operator[place].used)
+		place++;
+	if (place == comm->operators) {
+		struct operator *grown = realloc(comm->operator, (size_t)(place + 1) * sizeof *grown);
+		if (!grown)
+			return ncclSystemError;
+		comm->operator = grown;
+		comm->operators = place + 1;
+	}
+	struct operator *made = &comm->operator[place];
+	*made = (struct operator){ .used = true, .type = (int)type, .at = residence == ncclScalarDevice ? scalar : NULL };
+	memcpy(&made->scalar, scalar, size_of((int)type));
+	*op = (ncclRedOp_t)(ncclNumOps + place);
+	return ncclSuccess;
 }
 ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
 {
-	(void)op, (void)comm;
-	return ncclInvalidUsage;
+	struct operator *of = comm ? operator_of(comm, (int)op) : NULL;
+	if (!of)
+		return ncclInvalidArgument;
+	of->used = false;
+	return ncclSuccess;
 }

@@ -343,7 +343,7 @@ impl Thread {
             }
         }
         let own = self.program;
-        world.gpus.iter_mut().for_each(|gpus| gpus.leave(own));
+        world.gpus.iter_mut().for_each(|gpus| gpus.leave_all(own));
         let descriptors = std::mem::take(&mut world.programs[self.program as usize].descriptors);
         for descriptor in descriptors.into_values() {
             world.close(&self.process, descriptor);

@@ -436,6 +436,12 @@ impl World {
             process.tell(*rank, at.max(process.now()));
         }
     }
+    /// Tells GPUs that have something to do.
+    pub fn tell_gpus(&mut self, process: &Process) {
+        let due = self.gpus.iter().flat_map(|gpus| (0..).zip(&gpus.due));
+        let due: Vec<u32> = due.filter(|(_, due)| !due.is_empty()).map(|(gpu, _)| gpu).collect();
+        due.into_iter().for_each(|gpu| self.tell(process, Key::Gpu(gpu), process.now()));
+    }
     pub fn await_all(&mut self, rank: u32, keys: &[Key]) {
         for key in keys {
             self.waiting.entry(*key).or_default().insert(rank);

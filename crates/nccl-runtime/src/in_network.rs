@@ -65,15 +65,15 @@ impl Outlet {
     pub async fn open(
         process: &Process,
         world: &Shared,
-        seat: RankPlacement,
+        (me, seat): (u32, RankPlacement),
         node: &Rc<RefCell<Node>>,
         place: SlotAddress,
         channels: &[u32],
     ) -> Result<Outlet, ProgramError> {
         let none = || ProgramError("the switches do not reduce; leave NCCL_COLLNET_ENABLE out".to_owned());
         let rules = world.switches.ok_or_else(none)?;
-        let me = process.rank();
-        let member = Member { job: u64::from(seat.gpu) + 1, member: world.plan.seat(me).node, members: world.plan.nodes() };
+        let job = u64::from(world.number) << 32 | (u64::from(seat.gpu) + 1);
+        let member = Member { job, member: world.plan.seat(me).node, members: world.plan.nodes() };
         let joined = Group::join(process, place.nic, place.pd, member, rules).await.map_err(|error| ProgramError(error.in_full()))?;
         let group = joined.map_err(|denied| {
             let remedy = "leave NCCL_COLLNET_ENABLE out, or set NCCL_ALGO to Ring or Tree";
@@ -94,7 +94,7 @@ impl Outlet {
             let proxy = FifoEnd::Proxy(seat.gpu);
             let make = |kind, way, sender, receiver| {
                 let wire = Wire { from: me, to: me, channel, kind };
-                node.borrow_mut().fifo(wire, Protocol::Simple, || Ok(Fifo::new(way, SLOTS, sender, receiver)))
+                node.borrow_mut().fifo(world.number, (wire, Protocol::Simple), || Ok(Fifo::new(way, SLOTS, sender, receiver)))
             };
             let up = make(WireKind::ToNetwork, up, FifoEnd::Block, proxy)?;
             let down = make(WireKind::FromNetwork, down, proxy, FifoEnd::Block)?;

@@ -7,13 +7,14 @@
 //! Source: NCCL, src/device/prims_simple.h, prims_ll.h, prims_ll128.h.
 //! Modelled: one copy for a slice, bound by what its block moves and by the links of the node, which all blocks share max-min fairly;
 //! lines of LL and LL128 that another block of the node takes on while later ones of the slice are written; FIFOs with slots; what a step
-//! costs by protocol; kernels of a stream in turn.
-//! Not modelled: receivers of lines that are faster than the sender, warps of a block that run apart, caches of the GPU, other kernels on it.
+//! costs by protocol; kernels of a stream in turn, and behind those of other streams where that is said.
+//! Not modelled: receivers of lines that are faster than the sender, warps of a block that run apart, caches of the GPU, other kernels on it,
+//! room on it: kernels of several streams run side by side, however many blocks they have.
 //!
 //! Sans-I/O: the caller says how far time has come ([`advance`](Kernels::advance)), and is told when somebody should look again.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -69,11 +70,27 @@ pub struct BlockPlan {
     pub moves: Box<dyn Iterator<Item = Move>>,
 }
 
-/// The number of a kernel in the stream of its rank, from 0.
+/// The number of a kernel in its stream, from 0.
 pub type Turn = u64;
 
+/// Kernels of a GPU that run one behind the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamId {
+    /// The GPU of the node.
+    pub gpu: u32,
+    /// Which of its streams: each communicator has its own.
+    pub stream: u32,
+}
+
+impl From<u32> for StreamId {
+    /// The first stream of a GPU.
+    fn from(gpu: u32) -> StreamId {
+        StreamId { gpu, stream: 0 }
+    }
+}
+
 struct Block {
-    gpu: u32,
+    stream: StreamId,
     pace: Pace,
     moves: Box<dyn Iterator<Item = Move>>,
     current: Option<Move>,
@@ -86,6 +103,8 @@ struct Block {
 
 struct Launch {
     at: Time,
+    /// Kernels of other streams that have to end before.
+    after: Vec<(StreamId, Turn)>,
     plans: Vec<BlockPlan>,
 }
 
@@ -100,7 +119,7 @@ struct Stream {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    Start(u32),
+    Start(StreamId),
     Begin(u32),
 }
 
@@ -119,7 +138,9 @@ pub struct Kernels {
     waits: Vec<[Option<u32>; 2]>,
     blocks: FxHashMap<u32, Block>,
     next_block: u32,
-    streams: BTreeMap<u32, Stream>,
+    streams: BTreeMap<StreamId, Stream>,
+    /// Those whose next kernel waits for one of another stream.
+    behind: BTreeSet<StreamId>,
     copies: FxHashMap<FlowId, u32>,
     agenda: BinaryHeap<Reverse<(Time, u64, Event)>>,
     order: u64,
@@ -142,6 +163,7 @@ impl Kernels {
             blocks: FxHashMap::default(),
             next_block: 0,
             streams: BTreeMap::new(),
+            behind: BTreeSet::new(),
             copies: FxHashMap::default(),
             agenda: BinaryHeap::new(),
             order: 0,
@@ -158,22 +180,52 @@ impl Kernels {
         FifoId(self.fifos.len() as u32 - 1)
     }
 
-    /// A kernel in the stream of a GPU: it runs from `at` on, when all before it have ended. Its number in the stream.
-    pub fn launch(&mut self, gpu: u32, at: Time, plans: Vec<BlockPlan>) -> Turn {
-        let stream = self.streams.entry(gpu).or_default();
+    /// A kernel in a stream: it runs from `at` on, when all before it have ended. Its number in the stream.
+    pub fn launch(&mut self, stream: impl Into<StreamId>, at: Time, plans: Vec<BlockPlan>) -> Turn {
+        self.launch_after(stream.into(), at, Vec::new(), plans)
+    }
+
+    /// The same, when these kernels of other streams have ended as well, which were launched before.
+    pub fn launch_after(&mut self, id: StreamId, at: Time, after: Vec<(StreamId, Turn)>, plans: Vec<BlockPlan>) -> Turn {
+        let stream = self.streams.entry(id).or_default();
         let turn = (stream.ended.len() + stream.waiting.len() + usize::from(stream.open > 0)) as Turn;
-        stream.waiting.push_back(Launch { at, plans });
+        stream.waiting.push_back(Launch { at, after, plans });
         if stream.open == 0 && stream.waiting.len() == 1 {
-            let free = stream.ended.last().copied().unwrap_or_default();
-            self.plan(at.max(free), Event::Start(gpu));
+            self.plan_start(id);
         }
         turn
     }
 
+    /// Plans the start of the next kernel of a stream that is idle, if it is known when that can be.
+    fn plan_start(&mut self, id: StreamId) {
+        let Some(stream) = self.streams.get(&id) else { return };
+        let Some(next) = stream.waiting.front() else { return };
+        let free = stream.ended.last().copied().unwrap_or_default();
+        let mut ends = next.after.iter().map(|(other, turn)| self.ended(*other, *turn));
+        let Some(from) = ends.try_fold(next.at.max(free), |from, end| Some(from.max(end?))) else {
+            self.behind.insert(id);
+            return;
+        };
+        self.behind.remove(&id);
+        self.plan(from, Event::Start(id));
+    }
+
     /// When a kernel ended, if it has by now.
     #[must_use]
-    pub fn ended(&self, gpu: u32, turn: Turn) -> Option<Time> {
-        self.streams.get(&gpu)?.ended.get(turn as usize).copied()
+    pub fn ended(&self, stream: impl Into<StreamId>, turn: Turn) -> Option<Time> {
+        self.streams.get(&stream.into())?.ended.get(turn as usize).copied()
+    }
+
+    /// Ends all kernels of a stream at `at`, whatever they wait for; what they have moved by then stays.
+    pub fn abort(&mut self, id: StreamId, at: Time) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        let count = stream.waiting.len() + usize::from(stream.open > 0);
+        stream.waiting.clear();
+        stream.open = 0;
+        self.blocks.retain(|_, block| block.stream != id);
+        for _ in 0..count {
+            self.end_kernel(id, at.max(self.now));
+        }
     }
 
     /// Whether there is a slice in a FIFO that was not taken, seen or not.
@@ -251,7 +303,7 @@ impl Kernels {
             while let Some(Reverse((_, _, event))) = self.agenda.peek().copied().filter(|Reverse((due, ..))| *due <= at) {
                 self.agenda.pop();
                 match event {
-                    Event::Start(gpu) => self.start(gpu),
+                    Event::Start(stream) => self.start(stream),
                     Event::Begin(block) => self.begin(block),
                 }
             }
@@ -266,7 +318,7 @@ impl Kernels {
     pub fn stuck(&self) -> Vec<(u32, Move)> {
         let mut waiting: Vec<_> = self.blocks.iter().filter(|(_, block)| !block.under_way).collect();
         waiting.sort_unstable_by_key(|(number, _)| **number);
-        waiting.into_iter().filter_map(|(_, block)| Some((block.gpu, block.current.clone()?))).collect()
+        waiting.into_iter().filter_map(|(_, block)| Some((block.stream.gpu, block.current.clone()?))).collect()
     }
 
     fn plan(&mut self, at: Time, event: Event) {
@@ -274,20 +326,20 @@ impl Kernels {
         self.agenda.push(Reverse((at.max(self.now), self.order, event)));
     }
 
-    fn start(&mut self, gpu: u32) {
+    fn start(&mut self, id: StreamId) {
         let idle = self.now;
-        let Some(stream) = self.streams.get_mut(&gpu) else { return };
+        let Some(stream) = self.streams.get_mut(&id) else { return };
         let Some(launch) = stream.waiting.pop_front() else { return };
         stream.open = launch.plans.len();
         if stream.open == 0 {
-            self.end_kernel(gpu, idle);
+            self.end_kernel(id, idle);
             return;
         }
         for BlockPlan { pace, moves } in launch.plans {
             let number = self.next_block;
             self.next_block = self.next_block.wrapping_add(1);
-            self.blocks
-                .insert(number, Block { gpu, pace, moves, current: None, idle: idle + pace.step.start, under_way: false, contents: 0 });
+            let block = Block { stream: id, pace, moves, current: None, idle: idle + pace.step.start, under_way: false, contents: 0 };
+            self.blocks.insert(number, block);
             self.next_move(number);
         }
     }
@@ -299,25 +351,25 @@ impl Kernels {
         if block.current.is_some() {
             return self.try_begin(number);
         }
-        let (gpu, end) = (block.gpu, block.idle);
+        let (id, end) = (block.stream, block.idle);
         self.blocks.remove(&number);
-        if let Some(stream) = self.streams.get_mut(&gpu) {
+        if let Some(stream) = self.streams.get_mut(&id) {
             stream.open -= 1;
             stream.latest = stream.latest.max(end);
             if stream.open == 0 {
                 let latest = stream.latest;
-                self.end_kernel(gpu, latest);
+                self.end_kernel(id, latest);
             }
         }
     }
 
-    fn end_kernel(&mut self, gpu: u32, at: Time) {
-        let Some(stream) = self.streams.get_mut(&gpu) else { return };
+    fn end_kernel(&mut self, id: StreamId, at: Time) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
         stream.ended.push(at);
-        self.notices.push((gpu, at));
-        if let Some(next) = stream.waiting.front() {
-            let from = next.at.max(at);
-            self.plan(from, Event::Start(gpu));
+        self.notices.push((id.gpu, at));
+        self.plan_start(id);
+        for other in std::mem::take(&mut self.behind) {
+            self.plan_start(other);
         }
     }
 
@@ -404,7 +456,7 @@ impl Kernels {
         let Some(block) = self.blocks.get(&number) else { return };
         let Some(step) = &block.current else { return };
         let bytes = if step.in_place { Bytes::ZERO } else { step.bytes };
-        let known = (block.gpu, block.pace.taken, Rc::clone(&step.from), Rc::clone(&step.to), step.pieces.is_empty());
+        let known = (block.stream.gpu, block.pace.taken, Rc::clone(&step.from), Rc::clone(&step.to), step.pieces.is_empty());
         let uses = match self.known_uses.get(&known) {
             _ if step.in_place => Arc::from([]),
             Some(uses) => Arc::clone(uses),
@@ -434,7 +486,7 @@ impl Kernels {
             add(used, used.weight.times(taken, payload * ways));
         }
         if step.to.is_empty() || !step.from.is_empty() {
-            for used in self.own.get(block.gpu as usize).into_iter().flatten() {
+            for used in self.own.get(block.stream.gpu as usize).into_iter().flatten() {
                 add(used, used.weight);
             }
         }

@@ -181,3 +181,41 @@ fn a_scatter_is_one_step_to_all_its_peers() {
     assert_eq!(taken.map(|(gpu, turn)| kernels.ended(gpu, turn)), [at(204); 2]);
     assert_eq!(kernels.wrong(), Bytes::ZERO);
 }
+
+#[test]
+fn kernels_of_several_streams_share_links_and_wait_for_each_other() {
+    // Two streams of a GPU, each a block of 10 GB/s with 1 MB over a link of 10 GB/s: 100 us alone, 200 us side by side, one after the other
+    // where one waits.
+    let free = pace(Span::ZERO, Span::ZERO, false);
+    let us = |us: u64| Some(Time::ZERO + Span::from_us(us));
+    for (waits, ends) in [(false, [200, 200]), (true, [100, 200])] {
+        let (mut kernels, fifo) = pair(10, Span::ZERO);
+        let [first, second] = [0, 1].map(|stream| StreamId { gpu: 0, stream });
+        let fifos = [fifo(&mut kernels, 0), fifo(&mut kernels, 0)];
+        let send = |fifo| vec![plan(free, Vec::new(), vec![fifo], 1, 1_000_000, false)];
+        let one = kernels.launch(first, Time::ZERO, send(fifos[0]));
+        let after = if waits { vec![(first, one)] } else { Vec::new() };
+        let other = kernels.launch_after(second, Time::ZERO, after, send(fifos[1]));
+        finish(&mut kernels);
+        assert_eq!([kernels.ended(first, one), kernels.ended(second, other)], ends.map(us), "waits: {waits}");
+    }
+}
+
+#[test]
+fn who_waits_for_an_aborted_kernel_goes_on() {
+    let (mut kernels, fifo) = pair(10, Span::ZERO);
+    let free = pace(Span::ZERO, Span::ZERO, false);
+    let [first, second] = [0, 1].map(|stream| StreamId { gpu: 0, stream });
+    let fifos = [fifo(&mut kernels, 0), fifo(&mut kernels, 0)];
+    // Nobody sends what the first one takes.
+    let stuck = kernels.launch(first, Time::ZERO, vec![plan(free, vec![fifos[0]], Vec::new(), 1, 1_000_000, true)]);
+    let next =
+        kernels.launch_after(second, Time::ZERO, vec![(first, stuck)], vec![plan(free, Vec::new(), vec![fifos[1]], 1, 1_000_000, false)]);
+    finish(&mut kernels);
+    assert_eq!((kernels.ended(first, stuck), kernels.ended(second, next)), (None, None));
+    let at = Time::ZERO + Span::from_us(50);
+    kernels.advance(at);
+    kernels.abort(first, at);
+    finish(&mut kernels);
+    assert_eq!((kernels.ended(first, stuck), kernels.ended(second, next)), (Some(at), Some(at + Span::from_us(100))));
+}

@@ -24,6 +24,6 @@ pub use collective::connections;
 pub use communicator::Communicator;
 pub use contents::Contents;
 pub use fifo::{Fifo, FifoEnd, FifoId, FifoPath, Filled};
-pub use kernels::{BlockPlan, Kernels, Move, Turn};
+pub use kernels::{BlockPlan, Kernels, Move, StreamId, Turn};
 pub use point_to_point::{Exchange, pairs};
-pub use world::{RankPlacement, SLOTS, Wire, WireKind, World};
+pub use world::{Gpus, MemberPlacement, RankPlacement, SLOTS, Wire, WireKind, World};

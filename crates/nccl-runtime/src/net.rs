@@ -85,6 +85,16 @@ struct Lane {
     coming: Coming,
 }
 
+/// A queue pair that is not connected yet.
+struct Made {
+    number: u32,
+    wire: Wire,
+    sends: bool,
+    stripe: u32,
+    rail: usize,
+    qp: QpNum,
+}
+
 /// What a completed request was for.
 #[derive(Debug, Clone, Copy)]
 enum Done {
@@ -104,6 +114,7 @@ pub(super) struct Net {
     /// Senders write; otherwise receivers read.
     writes: bool,
     rails: Vec<Rail>,
+    made: Vec<Made>,
     links: Vec<Link>,
     numbers: BTreeMap<(u32, bool), usize>,
     /// The way through switches that reduce, of a head.
@@ -151,15 +162,13 @@ impl Says {
 }
 
 impl Net {
-    /// Makes queue pairs for those of `wires` that lead from or to other nodes, and connects them.
-    pub async fn open(
+    /// Makes queue pairs for those of `wires` that lead from or to other nodes, and tells the others of them.
+    pub fn open(
         process: &Process,
         world: &Shared,
-        seat: RankPlacement,
-        node: &Rc<RefCell<Node>>,
+        (me, seat): (u32, RankPlacement),
         wires: &[(Wire, Option<NetWay>)],
     ) -> Result<Net, ProgramError> {
-        let me = process.rank();
         let writes = world.rdma == Rdma::ReadWrite;
         let mut net = Net { writes, ..Net::default() };
         let mut across = Vec::new();
@@ -182,16 +191,13 @@ impl Net {
             let what = "the adapters neither write nor read remote memory, which this model of NCCL needs between nodes";
             return Err(ProgramError(format!("{what}; take one node")));
         }
-        let heads = wires.iter().filter(|(wire, _)| wire.from == me && wire.kind == WireKind::ToNetwork);
-        let channels: Vec<u32> = heads.map(|(wire, _)| wire.channel).collect();
-        let mut made = Vec::new();
         for &(number, wire, way, sends) in &across {
             let told =
                 way.map(|way| if sends { (way.send_adapter, way.send_gpudirect) } else { (way.receive_adapter, way.receive_gpudirect) });
             // Readers fetch whole slices.
             for stripe in 0..way.map_or(1, |way| if writes { way.rails } else { 1 }) {
                 let told = told.map(|(adapter, reached)| (adapter + stripe, reached));
-                let rail = net.rail(process, world, seat, told, across.len() as u32)?;
+                let rail = net.rail(process, world, (me, seat), told, across.len() as u32)?;
                 let at = &net.rails[rail];
                 let qp = match at.shared {
                     Some(qp) => qp,
@@ -201,11 +207,25 @@ impl Net {
                 let contact =
                     Contact { number, lid: process.lid(at.nic), qp, host: memory(&at.host), device: at.device.as_ref().map(memory) };
                 world.exchange.put(me, ContactOf { wire, sends, stripe }, contact);
-                made.push((number, wire, sends, stripe, rail, qp));
+                net.made.push(Made { number, wire, sends, stripe, rail, qp });
             }
         }
-        world.exchange.fence(process).await;
-        for (number, wire, sends, stripe, rail, qp) in made {
+        Ok(net)
+    }
+
+    /// Connects them, when all ranks have told of theirs.
+    pub async fn connect(
+        &mut self,
+        process: &Process,
+        world: &Shared,
+        (me, seat): (u32, RankPlacement),
+        node: &Rc<RefCell<Node>>,
+        wires: &[(Wire, Option<NetWay>)],
+    ) -> Result<(), ProgramError> {
+        let made = std::mem::take(&mut self.made);
+        let net = self;
+        let across = made.iter().filter(|made| made.stripe == 0).count() as u32;
+        for Made { number, wire, sends, stripe, rail, qp } in made {
             let found = world.exchange.get(me, ContactOf { wire, sends: !sends, stripe });
             let peer = found.ok_or_else(|| ProgramError(format!("rank {me}: {wire:?} has no other end")))?;
             let at = &net.rails[rail];
@@ -224,20 +244,21 @@ impl Net {
             }
             let flush = wires[number as usize].1.is_none_or(|way| way.flush);
             let from = world.seat_of(me, wire.from)?.gpu;
-            let lanes = net.lanes(process, (seat, from), node, (wire, sends), rail, peer.device.is_some())?;
+            let lanes = net.lanes(process, (world.number, seat, from), node, (wire, sends), rail, peer.device.is_some())?;
             net.numbers.insert((number, sends), net.links.len());
             net.links.push(Link { wire, sends, flush, stripes: vec![Stripe { rail, qp, to, peer }], lanes });
         }
+        let heads = wires.iter().filter(|(wire, _)| wire.from == me && wire.kind == WireKind::ToNetwork);
+        let channels: Vec<u32> = heads.map(|(wire, _)| wire.channel).collect();
         if !channels.is_empty() {
-            let rail = net.rail(process, world, seat, None, across.len() as u32)?;
+            let rail = net.rail(process, world, (me, seat), None, across)?;
             let at = &net.rails[rail];
             let memory = at.device.as_ref().unwrap_or(&at.host);
             let region = Region { addr: memory.addr, lkey: memory.lkey };
             let place = super::in_network::SlotAddress { nic: at.nic, pd: at.pd, region, near: at.device.is_some() };
-            net.outlet = Some(Outlet::open(process, world, seat, node, place, &channels).await?);
+            net.outlet = Some(Outlet::open(process, world, (me, seat), node, place, &channels).await?);
         }
-        process.barrier().await;
-        Ok(net)
+        Ok(())
     }
 
     /// An adapter, opened the first time: the one that the plan says and whether it reaches the GPU, or the nearest.
@@ -245,7 +266,7 @@ impl Net {
         &mut self,
         process: &Process,
         world: &Shared,
-        seat: RankPlacement,
+        (me, seat): (u32, RankPlacement),
         told: Option<(u32, bool)>,
         links: u32,
     ) -> Result<usize, ProgramError> {
@@ -261,8 +282,8 @@ impl Net {
         if let Some(place) = self.rails.iter().position(|rail| rail.nic == nic) {
             return Ok(place);
         }
-        let reached = told.map_or(classes[nearest] <= world.library_of(process.rank()).farthest, |(_, reached)| reached);
-        let rail = open_rail(process, nic, reached.then_some(seat.gpu), world, links).map_err(failed)?;
+        let reached = told.map_or(classes[nearest] <= world.library_of(me).farthest, |(_, reached)| reached);
+        let rail = open_rail(process, (nic, reached.then_some(seat.gpu)), world, me, links).map_err(failed)?;
         self.rails.push(rail);
         let place = self.rails.len() - 1;
         if let Some(qp) = self.rails[place].shared {
@@ -275,7 +296,7 @@ impl Net {
     fn lanes(
         &self,
         process: &Process,
-        (seat, from): (RankPlacement, u32),
+        (communicator, seat, from): (u32, RankPlacement, u32),
         node: &Rc<RefCell<Node>>,
         (wire, sends): (Wire, bool),
         rail: usize,
@@ -305,7 +326,7 @@ impl Net {
                 };
                 Ok(Fifo::new(way, SLOTS, sender, receiver))
             };
-            let fifo = node.borrow_mut().fifo(wire, protocol, make)?;
+            let fifo = node.borrow_mut().fifo(communicator, (wire, protocol), make)?;
             if !sends && self.writes {
                 // The sender knows from the beginning that all slots are empty.
                 let _ = node.borrow_mut().kernels.occupy(fifo, Time::MAX, SLOTS);
@@ -566,8 +587,8 @@ fn receive(rail: &Rail) -> RecvWr {
     RecvWr::new(u64::MAX, Sge { addr: rail.host.addr, length: ROOM, lkey: rail.host.lkey })
 }
 
-fn open_rail(process: &Process, nic: usize, gpu: Option<u32>, world: &Shared, links: u32) -> Result<Rail, VerbsError> {
-    let base = MEMORY + (u64::from(process.rank()) << 40);
+fn open_rail(process: &Process, (nic, gpu): (usize, Option<u32>), world: &Shared, me: u32, links: u32) -> Result<Rail, VerbsError> {
+    let base = MEMORY + (u64::from(process.rank()) << 40) + u64::from(world.number % COMMUNICATORS) * 2 * BUFFERS;
     let lid = process.lid(nic);
     process.nic(nic, |n| {
         let pd = n.alloc_pd();
@@ -585,7 +606,7 @@ fn open_rail(process: &Process, nic: usize, gpu: Option<u32>, world: &Shared, li
             None
         };
         let flush = match shared {
-            _ if !world.library_of(process.rank()).flush || device.is_none() => None,
+            _ if !world.library_of(me).flush || device.is_none() => None,
             Some(qp) => {
                 let ah = n.create_ah(pd, AhAttr { dlid: lid, sl: 0 })?;
                 Some((qp, Some(UdDestination { ah, remote_qpn: qp, remote_qkey: Peer::QKEY })))
@@ -620,3 +641,5 @@ const ROOM: u32 = 1 << 20;
 /// Where a rank's memory lies, and how much there is for buffers. Basis: assumed; no bytes are moved.
 const MEMORY: u64 = 0x4000_0000_0000;
 const BUFFERS: u64 = 1 << 33;
+/// Communicators of a rank that have buffers of their own there; further ones have those of the first again.
+const COMMUNICATORS: u32 = 64;

@@ -87,9 +87,9 @@ impl Communicator {
         let mut open = self.notes.open.borrow_mut();
         while let Some((turn, launched, _)) = open.front() {
             let kernels = &self.proxy.node.borrow().kernels;
-            let gpu = self.proxy.seat.gpu;
-            let Some(ended) = kernels.ended(gpu, *turn) else { break };
-            let free = turn.checked_sub(1).and_then(|before| kernels.ended(gpu, before)).unwrap_or_default();
+            let stream = self.stream();
+            let Some(ended) = kernels.ended(stream, *turn) else { break };
+            let free = turn.checked_sub(1).and_then(|before| kernels.ended(stream, before)).unwrap_or_default();
             let begun = (*launched).max(free);
             if let Some((_, _, kernel)) = open.pop_front() {
                 self.proxy.process.note_activity((begun, ended), || Doing::Kernel(kernel));

@@ -11,6 +11,8 @@ use super::world::{Node, RankPlacement, World};
 /// What a rank and its proxy thread work with.
 pub(super) struct Proxy {
     pub process: Process,
+    /// The number of this rank.
+    pub rank: u32,
     pub world: World,
     pub seat: RankPlacement,
     pub node: Rc<RefCell<Node>>,
@@ -19,7 +21,7 @@ pub(super) struct Proxy {
 impl Proxy {
     /// The number of this rank.
     pub fn rank(&self) -> u32 {
-        self.process.rank()
+        self.rank
     }
     /// The library.
     pub fn library(&self) -> &Library {

@@ -42,6 +42,29 @@ pub(super) struct Shared {
     pub exchange: Exchange<Tables>,
     /// Contents of slices in the switches, by group and number, and how many heads have the sum.
     sums: Record<Sums>,
+    /// Whose kernels share what nodes have.
+    gpus: Gpus,
+    /// The number of this communicator among those, which is that of its streams as well.
+    pub number: u32,
+    /// Where its ranks sit, if that was said: else each rank of the job has the next GPU of its node.
+    seats: Vec<MemberPlacement>,
+}
+
+/// The GPUs of a job, for several communicators on them: their kernels share what nodes have. Clones are the same GPUs.
+#[derive(Clone, Default)]
+pub struct Gpus(Arc<GpusOfJob>);
+
+/// What tells the GPUs of a job from those of another.
+#[derive(Default)]
+struct GpusOfJob;
+
+/// Where a rank of a communicator sits, whatever ranks the job has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemberPlacement {
+    /// The rank of the job that serves it.
+    pub process: u32,
+    /// Node and GPU.
+    pub at: RankPlacement,
 }
 
 type Sums = BTreeMap<(u32, u64), (u64, u32)>;
@@ -124,7 +147,7 @@ pub(super) struct Node {
     pub waiting: BTreeSet<u32>,
     /// The rank of each GPU.
     pub ranks: BTreeMap<u32, u32>,
-    fifos: BTreeMap<(Wire, Protocol), FifoId>,
+    fifos: BTreeMap<(u32, Wire, Protocol), FifoId>,
     /// How many barriers each rank has come to.
     arrived: BTreeMap<u32, u64>,
 }
@@ -154,6 +177,39 @@ impl World {
             binding: target.binding.clone(),
             exchange: Exchange::default(),
             sums: Record::default(),
+            gpus: Gpus::default(),
+            number: 0,
+            seats: Vec::new(),
+        })))
+    }
+    /// The world of communicator `number` of those on `gpus`, of which no other has the number: its ranks sit where `seats` says.
+    ///
+    /// # Errors
+    /// As [`Library::join_at`].
+    pub fn on_gpus(
+        library: &Library,
+        target: &Target,
+        (gpus, number): (&Gpus, u32),
+        seats: Vec<MemberPlacement>,
+        settings: &Settings,
+    ) -> Result<World, NcclError> {
+        let places: Vec<(u32, u32)> = seats.iter().map(|seat| (seat.at.node, seat.at.gpu)).collect();
+        let (library, plan) = library.join_at(&places, settings)?;
+        let schedule = Schedule::new(&plan);
+        Ok(World(Arc::new(Shared {
+            library,
+            plan,
+            schedule,
+            mtu: path_mtu(target.mtu),
+            unordered: target.interface == fabriscope_catalog::Interface::Efa,
+            rdma: target.rdma,
+            switches: target.aggregation.as_ref().map(|(_, part)| part.rules(path_mtu(target.mtu), 0)),
+            binding: target.binding.clone(),
+            exchange: Exchange::default(),
+            sums: Record::default(),
+            gpus: gpus.clone(),
+            number,
+            seats,
         })))
     }
     /// The world of a job of the first nodes of this one, which are more than one.
@@ -174,6 +230,9 @@ impl World {
             binding: binding.clone(),
             exchange: Exchange::default(),
             sums: Record::default(),
+            gpus: Gpus::default(),
+            number: 0,
+            seats: Vec::new(),
         })))
     }
     /// What ranks on different nodes know of each other beside what their messages bring, in operations by these algorithms.
@@ -196,23 +255,47 @@ impl World {
         self.0.library_of(rank)
     }
 
+    /// The rank that a rank of the job serves; its own number where no seats were said.
+    pub(super) fn rank_of(&self, process: &Process) -> Result<u32, ProgramError> {
+        let (seats, own) = (&self.0.seats, process.rank());
+        if seats.is_empty() {
+            return Ok(own);
+        }
+        let rank = seats.iter().position(|seat| seat.process == own);
+        rank.map(|rank| rank as u32)
+            .ok_or_else(|| ProgramError(format!("rank {own} of the job is no member of communicator {}", self.0.number)))
+    }
+
     /// Seats a rank: the next rank of a node takes its next GPU, or the one that the user said. What it shares with those of its node.
     pub(super) fn seat(&self, process: &Process) -> Result<(RankPlacement, Rc<RefCell<Node>>), ProgramError> {
         let (devices, shared) = (process.devices()?, &self.0);
-        let node = process.segments().of(shared, || RefCell::new(Node::new(devices)));
-        let local = node.borrow().ranks.len() as u32;
-        let gpu = shared.binding.gpu(local, devices.count() as u32).unwrap_or(0);
-        let seat = RankPlacement { node: process.node(), gpu };
-        if let Some(other) = node.borrow_mut().ranks.insert(gpu, process.rank()) {
+        let node = process.segments().of(&shared.gpus.0, || RefCell::new(Node::new(devices)));
+        let seat = match shared.seats.get(self.rank_of(process)? as usize) {
+            Some(seat) => seat.at,
+            None => {
+                let local = node.borrow().ranks.len() as u32;
+                RankPlacement { node: process.node(), gpu: shared.binding.gpu(local, devices.count() as u32).unwrap_or(0) }
+            }
+        };
+        let gpu = seat.gpu;
+        let other = node.borrow_mut().ranks.insert(gpu, process.rank());
+        if let Some(other) = other.filter(|other| *other != process.rank()) {
             let what = format!("ranks {other} and {} share gpu{gpu} of a node: a communicator has one rank for each GPU", process.rank());
             return Err(ProgramError(format!("{what}; take as many ranks as there are GPUs, or another --bind")));
         }
-        shared.exchange.put(process.rank(), SeatOf { rank: process.rank() }, seat);
+        if shared.seats.is_empty() {
+            shared.exchange.put(process.rank(), SeatOf { rank: process.rank() }, seat);
+        }
         Ok((seat, node))
     }
 }
 
 impl Shared {
+    /// The rank of the job that serves a rank.
+    pub fn process_of(&self, rank: u32) -> u32 {
+        self.seats.get(rank as usize).map_or(rank, |seat| seat.process)
+    }
+
     /// The library on the node of a rank.
     pub fn library_of(&self, rank: u32) -> &Library {
         self.library.of_kind(self.plan.kind_number(rank))
@@ -246,7 +329,10 @@ impl Shared {
 
     /// The seat of any rank of the job as `me` knows it, once all have sat down.
     pub fn seat_of(&self, me: u32, rank: u32) -> Result<RankPlacement, ProgramError> {
-        let seat = self.exchange.get(me, SeatOf { rank });
+        let seat = match self.seats.is_empty() {
+            true => self.exchange.get(me, SeatOf { rank }),
+            false => self.seats.get(rank as usize).map(|seat| seat.at),
+        };
         seat.ok_or_else(|| ProgramError(format!("the communicator has no rank {rank}")))
     }
 }
@@ -275,23 +361,23 @@ impl Node {
     pub fn has_arrived(&self, rank: u32, turn: u64) -> bool {
         self.arrived.get(&rank).is_some_and(|arrived| *arrived >= turn)
     }
-    /// The FIFO of a connection with a protocol, if it was made.
-    pub fn known_fifo(&self, wire: Wire, protocol: Protocol) -> Option<FifoId> {
-        self.fifos.get(&(wire, protocol)).copied()
+    /// The FIFO of a connection of a communicator with a protocol, if it was made.
+    pub fn known_fifo(&self, communicator: u32, wire: Wire, protocol: Protocol) -> Option<FifoId> {
+        self.fifos.get(&(communicator, wire, protocol)).copied()
     }
 
-    /// The FIFO of a connection with a protocol; `make` says how it is, the first time.
+    /// The FIFO of a connection of a communicator with a protocol; `make` says how it is, the first time.
     pub fn fifo(
         &mut self,
-        wire: Wire,
-        protocol: Protocol,
+        communicator: u32,
+        (wire, protocol): (Wire, Protocol),
         make: impl FnOnce() -> Result<Fifo, ProgramError>,
     ) -> Result<FifoId, ProgramError> {
-        if let Some(id) = self.fifos.get(&(wire, protocol)) {
+        if let Some(id) = self.fifos.get(&(communicator, wire, protocol)) {
             return Ok(*id);
         }
         let id = self.kernels.add_fifo(make()?);
-        self.fifos.insert((wire, protocol), id);
+        self.fifos.insert((communicator, wire, protocol), id);
         Ok(id)
     }
 }

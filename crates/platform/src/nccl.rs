@@ -2,10 +2,11 @@
 //!
 //! Source: the parts; NCCL, src/include/device.h for how many bytes of a line are data.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fabriscope_catalog::{Cpu, CpuFamily, Layer, Rdma, ResolvedCluster, StepParameters, Vendor};
-use fabriscope_machine::{Machine, PathClass};
+use fabriscope_machine::{Machine, PathClass, VertexId};
 use fabriscope_nccl::{
     Adapter, Algorithm, Architecture, Choice, Communicator, Facts, NcclError, NodeKind, Processor, Protocol, RankPlacement, Release,
     Settings, Topology, search,
@@ -178,11 +179,45 @@ impl Library {
     pub fn join(&self, nodes: u32, per_node: u32, settings: &Settings) -> Result<Communicator, NcclError> {
         JobLibrary::from(self.clone()).join(nodes, per_node, settings)
     }
+    /// Channels, trees and rings of ranks that sit at these nodes and GPUs, of nodes that are alike; and the library of each kind of node:
+    /// nodes of which other GPUs have ranks are of another kind.
+    ///
+    /// # Errors
+    /// No ranks; a GPU that is not there or taken; several nodes and one without an adapter.
+    pub fn join_at(&self, seats: &[(u32, u32)], settings: &Settings) -> Result<(JobLibrary, Communicator), NcclError> {
+        let all = self.machine.gpus();
+        let mut used: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+        for (rank, (node, gpu)) in (0..).zip(seats.iter().copied()) {
+            if gpu as usize >= all.len() || !used.entry(node).or_default().insert(gpu) {
+                return Err(NcclError::Seat { rank, node, gpu });
+            }
+        }
+        let mut sets: Vec<&BTreeSet<u32>> = used.values().collect();
+        sets.sort_unstable();
+        sets.dedup();
+        let kind = |set: &&BTreeSet<u32>| {
+            let gpus: Vec<_> = set.iter().map(|gpu| all[*gpu as usize]).collect();
+            self.kind_of(&gpus, settings, used.len() == 1)
+        };
+        let kinds = sets.iter().map(kind).collect::<Result<Vec<_>, _>>()?;
+        let of_nodes: Vec<u32> = used.values().map(|set| sets.iter().position(|other| *other == set).unwrap_or(0) as u32).collect();
+        // Of the nodes that have ranks, and of the GPUs of each that have.
+        let placed = |(node, gpu): &(u32, u32)| RankPlacement {
+            node: used.range(..node).count() as u32,
+            gpu: used[node].range(..gpu).count() as u32,
+        };
+        let seats: Vec<RankPlacement> = seats.iter().map(placed).collect();
+        let library = JobLibrary { kinds: vec![self.clone(); kinds.len()], nodes: of_nodes.clone() };
+        Ok((library, Communicator::new(kinds, &of_nodes, &seats, settings.clone())?))
+    }
     /// What the first GPUs of a node look like to the library, and the channels that it finds there.
     fn kind(&self, per_node: u32, settings: &Settings, alone: bool) -> Result<NodeKind, NcclError> {
         let gpus = self.machine.gpus();
-        let used = &gpus[..gpus.len().min(per_node as usize)];
-        let topology = Topology::new(&self.machine, used, self.facts.clone(), settings, alone)?;
+        self.kind_of(&gpus[..gpus.len().min(per_node as usize)], settings, alone)
+    }
+    /// The same of these GPUs.
+    fn kind_of(&self, gpus: &[VertexId], settings: &Settings, alone: bool) -> Result<NodeKind, NcclError> {
+        let topology = Topology::new(&self.machine, gpus, self.facts.clone(), settings, alone)?;
         let graphs = search(&topology, settings);
         Ok(NodeKind { topology, graphs })
     }

@@ -1,12 +1,13 @@
-//! Programs of NCCL where no GPU is: `examples/nccl/all_reduce.c`, linked with libraries that have the names of NCCL's and the CUDA runtime's.
+//! Programs of NCCL where no GPU is: `examples/nccl`, linked with libraries that have the names of NCCL's and the CUDA runtime's.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::exec::{exec, root, stdout, text};
 
-/// Compiles the example in a folder, as where NCCL is installed: its libraries are needed by name, and not there when it runs.
-fn program(folder: &Path) -> PathBuf {
+/// Compiles an example in a folder, as where NCCL is installed: its libraries are needed by name, and not there when it runs.
+fn program(folder: &Path, name: &str) -> PathBuf {
     let include = root().join("crates/live/include");
     let names = |header: &str, prefix: &str| {
         let text = std::fs::read_to_string(include.join(header)).unwrap();
@@ -35,9 +36,9 @@ fn program(folder: &Path) -> PathBuf {
         let (soname, out) = (format!("-Wl,-soname,{version}"), format!("lib{library}.so"));
         compile(&["-shared", "-fPIC", "-Wl,--version-script=stub.map", &soname, "-o", &out, "stub.c"]);
     }
-    let (example, headers) = (root().join("examples/nccl/all_reduce.c"), format!("-I{}", include.display()));
-    compile(&["-O1", "-Wall", "-Wextra", "-Werror", &headers, "-o", "all_reduce", example.to_str().unwrap(), "-L.", "-lnccl", "-lcudart"]);
-    folder.join("all_reduce")
+    let (example, headers) = (root().join(format!("examples/nccl/{name}.c")), format!("-I{}", include.display()));
+    compile(&["-O1", "-Wall", "-Wextra", "-Werror", &headers, "-o", name, example.to_str().unwrap(), "-L.", "-lnccl", "-lcudart"]);
+    folder.join(name)
 }
 
 /// Size, time and wrong elements of each row.
@@ -63,7 +64,7 @@ fn predicted(words: &[&str]) -> Vec<(u64, f64)> {
 #[test]
 fn all_reduces_take_what_bench_predicts() {
     let folder = tempfile::tempdir().unwrap();
-    let program = program(folder.path());
+    let program = program(folder.path(), "all_reduce");
     let program = program.to_str().unwrap();
     let sizes = ["-b", "1024", "-e", "1048576"];
     let one = stdout(&exec(&[&["--on", "azure-ndh100v5", "--", program, "-g", "8"], &sizes[..]].concat()));
@@ -91,7 +92,7 @@ fn all_reduces_take_what_bench_predicts() {
 #[test]
 fn all_operations_leave_what_they_should() {
     let folder = tempfile::tempdir().unwrap();
-    let program = program(folder.path());
+    let program = program(folder.path(), "all_reduce");
     for operation in ["all_gather", "reduce_scatter", "broadcast", "reduce", "sendrecv"] {
         let printed = stdout(&exec(&[
             "--on",
@@ -112,15 +113,77 @@ fn all_operations_leave_what_they_should() {
     }
 }
 
+/// Rank 0 is on the second host.
+#[test]
+fn ranks_come_in_any_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = program(folder.path(), "all_reduce");
+    let program = program.to_str().unwrap();
+    let words = ["--host", "a:", program, "-n", "2", "-r", "1", "-s", "b", "--host", "b:", program, "-n", "2", "-r", "0", "-s", "b"];
+    let printed = stdout(&exec(&[&["--on", "azure-ndh100v5"], &words[..]].concat()));
+    let rows = rows(&printed);
+    assert!(rows.len() == 11 && rows.iter().all(|(_, us, wrong)| *us > 1.0 && *wrong == 0), "{printed}");
+}
+
+/// What `split.c` prints: the time of each kind of all-reduce; nothing is wrong.
+fn grid(words: &[&str]) -> BTreeMap<String, f64> {
+    let printed = stdout(&exec(words));
+    assert_eq!(printed, stdout(&exec(words)), "two runs print the same");
+    assert!(printed.contains("# 0 failures"), "{printed}");
+    let row = |line: &str| {
+        let [kind, us, "0"] = line.split_whitespace().collect::<Vec<_>>()[..] else { return None };
+        Some((kind.to_owned(), us.parse().ok()?))
+    };
+    let times: BTreeMap<String, f64> = printed.lines().filter_map(row).collect();
+    assert_eq!(times.len(), 7, "{printed}");
+    times
+}
+
+/// Rows and columns of a grid of ranks, in one process with all GPUs and in one for each: all-reduces over some ranks take what `bench` predicts
+/// for as many, those that share nothing do not slow each other down, and those that share links or streams do.
+#[test]
+fn communicators_work_side_by_side() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = program(folder.path(), "split");
+    let program = program.to_str().unwrap();
+    let bench = |shape: &[&str]| {
+        let job = ["all_reduce_perf", "--on", "azure-ndh100v5", "-b", "1M", "-e", "1M"];
+        predicted(&[&job[..], shape].concat())[0].1
+    };
+    let near = |measured: f64, expected: f64, share: f64| {
+        assert!((measured / expected - 1.0).abs() < share, "{measured} us, {expected} expected");
+    };
+    let one = grid(&["--on", "azure-ndh100v5", "--", program, "-g", "8", "-c", "4", "-b", "1048576"]);
+    near(one["all"], bench(&["--nodes", "1", "-g", "8"]), 0.01);
+    near(one["row"], bench(&["--nodes", "1", "-g", "4"]), 0.01);
+    let ranks: Vec<String> = (0..8).map(|rank: u32| rank.to_string()).collect();
+    let in_processes = |hosts: [&'static str; 8]| {
+        let mut words = vec!["--on", "azure-ndh100v5"];
+        for (host, rank) in hosts.iter().zip(&ranks) {
+            words.extend(["--host", host, program, "-n", "8", "-r", rank, "-s", "a", "-c", "4", "-b", "1048576"]);
+        }
+        grid(&words)
+    };
+    let here = in_processes(["a:"; 8]);
+    near(here["all"], bench(&["--nodes", "1", "--ppn", "8"]), 0.01);
+    near(here["row"], bench(&["--nodes", "1", "--ppn", "4"]), 0.01);
+    near(here["reversed"], here["all"], 0.01);
+    near(here["rows"], here["row"], 0.01);
+    assert!(here["both"] > here["columns"] && here["behind"] > here["rows"] + 0.8 * here["columns"], "{here:?}");
+    // Rows within hosts, columns between them, each by an adapter of its own.
+    let across = in_processes(["a:", "a:", "a:", "a:", "b:", "b:", "b:", "b:"]);
+    near(across["all"], bench(&["--nodes", "2", "--ppn", "4"]), 0.03);
+    near(across["columns"], bench(&["--nodes", "2", "--ppn", "1"]), 0.03);
+    near(across["both"], across["columns"], 0.03);
+}
+
 #[test]
 fn what_nccl_cannot_do_here_is_told() {
     let folder = tempfile::tempdir().unwrap();
-    let program = program(folder.path());
+    let program = program(folder.path(), "all_reduce");
     let program = program.to_str().unwrap();
     let without = exec(&["--on", "ri2", "--", program]);
     assert!(!without.status.success() && text(&without.stderr).contains("no CUDA-capable device is detected"), "{}", text(&without.stderr));
-    // Rank 0 on the second host: ranks go by hosts and GPUs.
-    let words = ["--host", "a:", program, "-n", "2", "-r", "1", "-s", "b", "--host", "b:", program, "-n", "2", "-r", "0", "-s", "b"];
-    let order = exec(&[&["--on", "azure-ndh100v5"], &words[..]].concat());
-    assert!(text(&order.stderr).contains("ranks are to be in the order of hosts and of their 8 GPUs"), "{}", text(&order.stderr));
+    let shared = exec(&["--on", "azure-ndh100v5", "--", program, "-g", "9"]);
+    assert!(text(&shared.stderr).contains("ranks 0 and 8 share gpu0 of host 0"), "{}", text(&shared.stderr));
 }

@@ -1,12 +1,10 @@
 //! What the stand-ins for the CUDA runtime and NCCL ask: `shim/cuda.c` and `shim/nccl.c` have the same numbers.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use fabriscope_nccl::Operation;
 use fabriscope_nccl_runtime::RankPlacement;
 use fabriscope_node::ProgramError;
 
-use super::{Call, Collective, Communicator, Element, Gpus, Reduction, Transfer, Work};
+use super::{Collective, Communicator, Element, Gpus, Member, Reduction, Transfer, Work};
 use crate::arena::words;
 use crate::question::{Answer, Outcome, Question};
 use crate::thread::Thread;
@@ -24,6 +22,11 @@ mod ask {
     pub const DONE: i64 = 7;
     pub const LEAVE: i64 = 8;
     pub const ESTIMATE: i64 = 9;
+    pub const SPLIT: i64 = 10;
+    pub const PART: i64 = 11;
+    pub const BOTH: i64 = 12;
+    pub const IDLE: i64 = 13;
+    pub const FLUSH: i64 = 14;
 }
 
 /// In the numbers of the stand-in.
@@ -45,14 +48,7 @@ impl Thread {
         Ok(match args[0] {
             ask::DEVICES => self.gpu_devices(),
             ask::NEW => self.with_gpus(|gpus| {
-                gpus.communicators.push(Communicator {
-                    ranks: 0,
-                    members: BTreeMap::new(),
-                    left: BTreeSet::new(),
-                    formed: None,
-                    joined: 0,
-                    refused: None,
-                });
+                gpus.communicators.push(Communicator::default());
                 Answer::number(gpus.communicators.len() as i64 - 1)
             }),
             ask::JOIN => self.join_communicator(args[1] as usize, (args[2] as u32, args[3] as u32), args[4] as u32),
@@ -62,12 +58,22 @@ impl Thread {
             ask::WAIT => self.until_ended(args[1] as usize).await,
             ask::DONE => self.ended(args[1] as usize),
             ask::LEAVE => {
-                self.with_gpus(|gpus| {
-                    if let Some(of) = gpus.communicators.get_mut(args[1] as usize) {
-                        of.left.insert(args[2] as u32);
-                    }
-                });
+                self.with_gpus(|gpus| gpus.leave(args[1] as usize, args[2] as u32, args[3] != 0));
+                self.shared.world().tell_gpus(&self.process);
                 Answer::number(0)
+            }
+            ask::SPLIT => self.split(args[1] as usize, args[2] as u32, (args[3] as i32, args[4] as i32)),
+            ask::PART => self.until_split(args[1] as usize, args[2] as u32, args[3] as usize).await,
+            ask::BOTH => self.with_gpus(|gpus| Answer::number(gpus.all_of([args[1] as usize, args[2] as usize]) as i64)),
+            ask::IDLE => {
+                let node = self.own_program(|program| program.node);
+                let program = self.program;
+                let all = self.with_gpus(|gpus| gpus.running(gpus.number(RankPlacement { node, gpu: args[1] as u32 }), program));
+                self.until_all_ended(&all).await
+            }
+            ask::FLUSH => {
+                let last = self.with_gpus(|gpus| gpus.communicators.get(args[1] as usize)?.last.get(&(args[2] as u32)).copied());
+                self.until_all_ended(last.as_slice()).await
             }
             ask::ESTIMATE => self.estimate(&words(&question.data)),
             _ => Answer::error(libc::ENOSYS),
@@ -103,17 +109,18 @@ impl Thread {
 
     fn join_communicator(&self, id: usize, (ranks, rank): (u32, u32), gpu: u32) -> Answer {
         let at = RankPlacement { node: self.own_program(|program| program.node), gpu };
-        let joined = self.shared.world().gpus.as_mut().map(|gpus| gpus.join(id, (ranks, rank), at, self.program));
+        let joined = self.shared.world().gpus.as_mut().map(|gpus| gpus.join(id, (ranks, rank), Member { program: self.program, at }));
         match joined {
             Some(Ok(complete)) => {
-                let mut world = self.shared.world();
                 if complete {
-                    let all = world.gpus.as_ref().map_or(0, |gpus| gpus.due.len() as u32);
-                    (0..all).for_each(|gpu| world.tell(&self.process, Key::Gpu(gpu), self.process.now()));
+                    self.shared.world().tell_gpus(&self.process);
                 }
                 Answer::number(0)
             }
-            Some(Err(why)) => self.refuse(&why),
+            Some(Err(why)) => {
+                self.shared.world().tell(&self.process, Key::Communicator(id), self.process.now());
+                self.refuse(&why)
+            }
             None => Answer::error(libc::ENODEV),
         }
     }
@@ -125,31 +132,57 @@ impl Thread {
             match gpus.communicators.get(id) {
                 None => Outcome::Failed(libc::EINVAL),
                 Some(of) if of.refused.is_some() => Outcome::Failed(libc::EINVAL),
-                Some(of) if of.formed.is_some() && of.joined as usize == gpus.due.len() => Outcome::Done(0),
+                Some(of) if of.ranks > 0 && of.joined == of.ranks => Outcome::Done(0),
                 Some(_) => Outcome::Wait(None),
             }
         };
         self.until_done(wait, look).await.into()
     }
 
-    /// Words: communicator, rank, operation, count, type, operator, root, both buffers.
+    /// A rank asks for its part of a communicator that is split: the number of the split.
+    fn split(&self, id: usize, rank: u32, wish: (i32, i32)) -> Answer {
+        // The world is free again when the others are told.
+        let asked = self.shared.world().gpus.as_mut().map(|gpus| gpus.split(id, rank, wish));
+        let Some(asked) = asked else { return Answer::error(libc::ENODEV) };
+        if !matches!(asked, Ok((_, false))) {
+            let mut world = self.shared.world();
+            world.tell_gpus(&self.process);
+            world.tell(&self.process, Key::Communicator(id), self.process.now());
+        }
+        asked.map_or_else(|why| self.refuse(&why), |(turn, _)| Answer::number(turn as i64))
+    }
+    /// 1 with the communicator, rank and number of ranks that a rank got; 0 where it is of none.
+    async fn until_split(&self, id: usize, rank: u32, turn: usize) -> Answer {
+        let wait = (&[Key::Communicator(id)][..], Doing::WaitsFor("the other ranks to split a communicator"), true);
+        let look = |world: &mut World, _| {
+            let part = world.gpus.as_ref().and_then(|gpus| gpus.part(id, rank, turn));
+            part.map_or(Outcome::Wait(None), Outcome::Done)
+        };
+        match self.until_done(wait, look).await {
+            Ok(Some(part)) => Answer { args: vec![part.communicator as i64, part.rank.into(), part.ranks.into()], ..Answer::number(1) },
+            Ok(None) => Answer::number(0),
+            Err(errno) => Answer::error(errno),
+        }
+    }
+
+    /// Words: communicator, rank, operation, count, type, operator, root, both buffers, a scalar, the last call of the stream.
     fn call_collective(&self, of: &[u64]) -> Answer {
-        let [communicator, rank, .., from, to] = of[..] else { return Answer::error(libc::EINVAL) };
+        let [communicator, rank, .., from, to, scalar, after] = of[..] else { return Answer::error(libc::EINVAL) };
         let communicator = communicator as usize;
         let collective = match collective(of) {
             Ok(collective) => collective,
             Err(why) => return self.refuse(why),
         };
         match self.with_gpus(|gpus| Some(gpus.plan(communicator, &collective))) {
-            Some(Ok(plan)) => self.call(communicator, rank as u32, Work::Collective { collective, from, to, plan }),
+            Some(Ok(plan)) => self.call((communicator, rank as u32), Work::Collective { collective, scalar, from, to, plan }, after),
             Some(Err(why)) => self.refuse(&why),
             None => Answer::error(libc::ENODEV),
         }
     }
 
-    /// Words: communicator, rank, then of each transfer: peer and whether it is sent, buffer, bytes.
+    /// Words: communicator, rank, the last call of the stream, then of each transfer: peer and whether it is sent, buffer, bytes.
     fn call_group(&self, of: &[u64]) -> Answer {
-        let [communicator, rank, ref transfers @ ..] = of[..] else { return Answer::error(libc::EINVAL) };
+        let [communicator, rank, after, ref transfers @ ..] = of[..] else { return Answer::error(libc::EINVAL) };
         let transfer = |of: &[u64]| Transfer { peer: of[0] as u32, sends: of[0] >> 32 != 0, at: of[1], bytes: of[2], done: false };
         let transfers: Vec<Transfer> = transfers.chunks_exact(3).map(transfer).collect();
         let ranks = self.shared.world().gpus.as_ref().and_then(|gpus| Some(gpus.communicators.get(communicator as usize)?.ranks));
@@ -159,42 +192,58 @@ impl Thread {
         if transfers.iter().any(|transfer| Some(transfer.peer) >= ranks) {
             return self.refuse("a peer that is no rank of the communicator");
         }
-        self.call(communicator as usize, rank as u32, Work::Group(transfers))
+        self.call((communicator as usize, rank as u32), Work::Group(transfers), after)
     }
 
-    fn call(&self, communicator: usize, rank: u32, work: Work) -> Answer {
-        let (number, alike, library) = {
+    fn call(&self, (communicator, rank): (usize, u32), work: Work, after: u64) -> Answer {
+        let (number, gpu, alike, library) = {
             let mut guard = self.shared.world();
             let world = &mut *guard;
             let Some(gpus) = &mut world.gpus else { return Answer::error(libc::ENODEV) };
-            if gpus.communicators.get(communicator).is_none_or(|of| of.members.get(&rank) != Some(&self.program)) {
+            let member = gpus.communicators.get(communicator).filter(|of| of.formed.is_some()).and_then(|of| of.members.get(&rank));
+            let Some(member) = member.copied().filter(|member| member.program == self.program) else {
                 return Answer::error(libc::EINVAL);
-            }
-            let number = gpus.call(Call { communicator, rank, program: self.program, work, ended: None });
+            };
+            // The stand-in has a negative number where the stream holds nothing.
+            let after = usize::try_from(after).ok().filter(|after| *after < gpus.calls.len());
+            let number = gpus.call((communicator, rank), member, work, after);
             let programs = &world.programs;
             let alike = gpus.move_contents(|program| programs[program as usize].memory.clone());
-            (number, alike, gpus.library.call)
+            (number, gpus.number(member.at), alike, gpus.library.call)
         };
-        self.shared.world().tell(&self.process, Key::Gpu(rank), self.process.now());
+        self.shared.world().tell(&self.process, Key::Gpu(gpu), self.process.now());
         self.process.compute(library);
         if alike { Answer::number(number as i64) } else { self.refuse("ranks called different things") }
     }
 
     fn ended(&self, call: usize) -> Answer {
         let world = self.shared.world();
-        let ended = world.gpus.as_ref().and_then(|gpus| gpus.calls.get(call)?.ended);
+        let ended = world.gpus.as_ref().and_then(|gpus| gpus.ended(call));
         match ended.filter(|at| *at <= self.process.now()) {
             Some(at) => Answer { args: vec![at.as_ps() as i64], ..Answer::number(1) },
             None => Answer::number(0),
         }
     }
 
+    async fn until_all_ended(&self, calls: &[usize]) -> Answer {
+        for call in calls {
+            let answer = self.until_ended(*call).await;
+            if answer.result < 0 {
+                return answer;
+            }
+        }
+        Answer::number(0)
+    }
+
     async fn until_ended(&self, call: usize) -> Answer {
-        let wait = (&[Key::Kernel(call)][..], Doing::WaitsFor("a kernel of NCCL"), true);
+        let keys: Vec<Key> = self.with_gpus(|gpus| gpus.kernels_of(call).into_iter().map(Key::Kernel).collect());
+        let wait = (&keys[..], Doing::WaitsFor("a kernel of NCCL"), true);
         let look = |world: &mut World, _| {
             let Some(gpus) = &world.gpus else { return Outcome::Failed(libc::ENODEV) };
-            let Some(of) = gpus.calls.get(call) else { return Outcome::Failed(libc::EINVAL) };
-            of.ended.map_or(Outcome::Wait(None), |at| Outcome::Done((at, gpus.library.synchronise)))
+            if call >= gpus.calls.len() {
+                return Outcome::Failed(libc::EINVAL);
+            }
+            gpus.ended(call).map_or(Outcome::Wait(None), |at| Outcome::Done((at, gpus.library.synchronise)))
         };
         match self.until_done(wait, look).await {
             Ok((at, back)) => {

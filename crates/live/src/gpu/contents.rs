@@ -1,8 +1,10 @@
-//! What communicators do to the contents of buffers: reduced and moved in the memory of the programs, in the order of their calls.
+//! What communicators do to the contents of buffers: reduced and moved in the memory of the programs, in the order
+//! of their calls in streams and communicators.
 //!
 //! Modelled: types and operators of NCCL 2.2x; sums in the order of ranks. Not modelled: the order of additions that rings and trees have, which
 //! rounds floating-point sums in another way.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use fabriscope_nccl::Operation;
@@ -40,7 +42,7 @@ impl Element {
     }
 }
 
-/// The operator: the numbers of `ncclRedOp_t`.
+/// The operator: the numbers of `ncclRedOp_t`; from 5 on they are operators of programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reduction {
     Sum,
@@ -48,11 +50,14 @@ pub(crate) enum Reduction {
     Max,
     Min,
     Average,
+    /// `ncclRedOpCreatePreMulSum`: each rank's elements are multiplied by a scalar of its own first.
+    ScaledSum,
 }
 
 impl Reduction {
     pub fn of(number: u64) -> Option<Reduction> {
-        [Reduction::Sum, Reduction::Product, Reduction::Max, Reduction::Min, Reduction::Average].get(usize::try_from(number).ok()?).copied()
+        use Reduction::{Average, Max, Min, Product, ScaledSum, Sum};
+        [Sum, Product, Max, Min, Average, ScaledSum].get(usize::try_from(number).ok()?).copied()
     }
 }
 
@@ -111,7 +116,9 @@ macro_rules! reduce_as {
 macro_rules! reduce_integers {
     ($type:ty, $sum:expr, $more:expr, $how:expr) => {
         match $how {
-            Reduction::Sum | Reduction::Average => reduce_as!($type, $sum, $more, |a: $type, b: $type| a.wrapping_add(b)),
+            Reduction::Sum | Reduction::Average | Reduction::ScaledSum => {
+                reduce_as!($type, $sum, $more, |a: $type, b: $type| a.wrapping_add(b))
+            }
             Reduction::Product => reduce_as!($type, $sum, $more, |a: $type, b: $type| a.wrapping_mul(b)),
             Reduction::Max => reduce_as!($type, $sum, $more, |a: $type, b: $type| a.max(b)),
             Reduction::Min => reduce_as!($type, $sum, $more, |a: $type, b: $type| a.min(b)),
@@ -121,7 +128,7 @@ macro_rules! reduce_integers {
 
 fn combine(how: Reduction, a: f64, b: f64) -> f64 {
     match how {
-        Reduction::Sum | Reduction::Average => a + b,
+        Reduction::Sum | Reduction::Average | Reduction::ScaledSum => a + b,
         Reduction::Product => a * b,
         Reduction::Max => a.max(b),
         Reduction::Min => a.min(b),
@@ -171,45 +178,90 @@ fn divide(element: Element, sum: &mut [u8], ranks: u32) {
     }
 }
 
+/// Multiplies elements by a scalar, which is bits of their type.
+fn scale(element: Element, scalar: u64, elements: &mut [u8]) {
+    let size = element.bytes() as usize;
+    let scalars = scalar.to_le_bytes()[..size].repeat(elements.len() / size);
+    reduce(element, Reduction::Product, elements, &scalars);
+}
+
+/// What moving the contents of the first call of a rank came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Moved {
+    Yes,
+    /// Other calls have to come first.
+    NotYet,
+    /// Another rank called something else.
+    Unlike,
+}
+
 impl Gpus {
     /// Moves contents as far as the calls of all ranks allow; `memory` is that of a process. False where ranks called different things.
     pub fn move_contents(&mut self, memory: impl Fn(u32) -> Option<Arc<ProcessMemory>>) -> bool {
         let mut moves = true;
         while moves {
             moves = false;
-            for rank in 0..self.open.len() {
-                let Some(call) = self.open[rank].front().copied() else { continue };
-                let done = match &self.calls[call].work {
-                    Work::Collective { collective, .. } => match self.collective(call, *collective, &memory) {
-                        Some(done) => done,
-                        None => return false,
-                    },
-                    Work::Group(_) => self.transfers(rank as u32, call, &memory),
-                };
-                moves |= done;
+            for id in self.open.clone() {
+                for rank in 0..self.communicators[id].ranks {
+                    let Some(call) = self.first(id, rank) else { continue };
+                    let moved = match &self.calls[call].work {
+                        _ if !self.is_next(call) => Moved::NotYet,
+                        Work::Collective { collective, .. } => self.collective(id, *collective, &memory),
+                        Work::Group(_) => self.transfers(id, rank, call, &memory),
+                        Work::All(_) => Moved::Yes,
+                    };
+                    match moved {
+                        Moved::Yes => moves = true,
+                        Moved::NotYet => {}
+                        Moved::Unlike => return false,
+                    }
+                }
+                if self.communicators[id].open.iter().all(VecDeque::is_empty) {
+                    self.open.remove(&id);
+                }
             }
         }
         true
     }
 
-    /// Carries a collective out, if all ranks have called it; nothing where one called another.
-    fn collective(&mut self, call: usize, of: Collective, memory: &impl Fn(u32) -> Option<Arc<ProcessMemory>>) -> Option<bool> {
-        let communicator = self.calls[call].communicator;
-        let ranks = self.communicators[communicator].ranks;
+    /// The first call of a rank whose contents were not moved.
+    fn first(&self, id: usize, rank: u32) -> Option<usize> {
+        self.communicators[id].open.get(rank as usize)?.front().copied()
+    }
+    /// Whether the contents of all that a call comes behind were moved.
+    fn is_next(&self, call: usize) -> bool {
+        self.calls[call].before.iter().all(|before| self.calls[*before].moved)
+    }
+    fn moved(&mut self, id: usize, rank: u32) {
+        if let Some(call) = self.communicators[id].open[rank as usize].pop_front() {
+            self.calls[call].moved = true;
+        }
+    }
+
+    /// Carries a collective out, if all ranks have called it.
+    fn collective(&mut self, id: usize, of: Collective, memory: &impl Fn(u32) -> Option<Arc<ProcessMemory>>) -> Moved {
+        let ranks = self.communicators[id].ranks;
         let mut all = Vec::with_capacity(ranks as usize);
-        for rank in 0..ranks as usize {
-            let Some(head) = self.open[rank].front().copied() else { return Some(false) };
+        for rank in 0..ranks {
+            let Some(head) = self.first(id, rank) else { return Moved::NotYet };
             match &self.calls[head].work {
-                Work::Collective { collective, from, to, .. } if *collective == of => all.push((self.calls[head].program, *from, *to)),
-                _ => return None,
+                Work::Collective { collective, .. } if *collective != of => return Moved::Unlike,
+                Work::Collective { scalar, from, to, .. } if self.is_next(head) => {
+                    all.push((self.calls[head].member.program, *from, *to, *scalar));
+                }
+                _ => return Moved::NotYet,
             }
         }
-        let size = usize::try_from(of.count * of.element.bytes()).ok()?;
+        let Ok(size) = usize::try_from(of.count * of.element.bytes()) else { return Moved::Unlike };
         let blocks = if of.operation == Operation::ReduceScatter { ranks as usize } else { 1 };
         let sent = |rank: usize| {
+            let (program, from, _, scalar) = all[rank];
             let mut bytes = vec![0; size * blocks];
-            if let Some(memory) = memory(all[rank].0) {
-                memory.read(all[rank].1, &mut bytes);
+            if let Some(memory) = memory(program) {
+                memory.read(from, &mut bytes);
+            }
+            if of.reduction == Reduction::ScaledSum {
+                scale(of.element, scalar, &mut bytes);
             }
             bytes
         };
@@ -228,7 +280,7 @@ impl Gpus {
             Operation::AllGather => (0..ranks as usize).flat_map(sent).collect(),
             Operation::Reduce | Operation::ReduceScatter | Operation::AllReduce => reduced(),
         };
-        for (rank, (program, _, to)) in all.iter().enumerate() {
+        for (rank, (program, _, to, _)) in all.iter().enumerate() {
             let own = match of.operation {
                 Operation::ReduceScatter => &result[rank * size..][..size],
                 Operation::Reduce if rank != of.root as usize => continue,
@@ -238,44 +290,40 @@ impl Gpus {
                 memory.write(*to, own);
             }
         }
-        for open in &mut self.open[..ranks as usize] {
-            open.pop_front();
-        }
-        Some(true)
+        (0..ranks).for_each(|rank| self.moved(id, rank));
+        Moved::Yes
     }
 
-    /// Moves what both ends of a transfer have called; true where anything was.
-    fn transfers(&mut self, rank: u32, call: usize, memory: &impl Fn(u32) -> Option<Arc<ProcessMemory>>) -> bool {
-        let own = self.calls[call].clone();
-        let Work::Group(transfers) = own.work else { return false };
+    /// Takes what a group sends, and brings what it receives as far as that was sent.
+    fn transfers(&mut self, id: usize, rank: u32, call: usize, memory: &impl Fn(u32) -> Option<Arc<ProcessMemory>>) -> Moved {
+        let own = memory(self.calls[call].member.program);
+        let mail = &mut self.communicators[id].mail;
+        let Work::Group(transfers) = &mut self.calls[call].work else { return Moved::NotYet };
         let mut moved = false;
-        for (index, transfer) in transfers.iter().enumerate().filter(|(_, transfer)| !transfer.done && transfer.sends) {
-            let Some(other) = self.open[transfer.peer as usize].front().copied() else { continue };
-            let program = self.calls[other].program;
-            let Work::Group(theirs) = &mut self.calls[other].work else { continue };
-            let fits = |of: &&mut super::Transfer| !of.sends && !of.done && of.peer == rank;
-            let Some(into) = theirs.iter_mut().find(fits) else { continue };
-            into.done = true;
-            let (to, size) = (into.at, into.bytes.min(transfer.bytes));
-            let mut bytes = vec![0; usize::try_from(size).unwrap_or(0)];
-            if let (Some(from), Some(into)) = (memory(own.program), memory(program)) {
-                from.read(transfer.at, &mut bytes);
-                into.write(to, &bytes);
+        // What a rank sends to itself is there before it is received.
+        for sends in [true, false] {
+            for transfer in transfers.iter_mut().filter(|transfer| !transfer.done && transfer.sends == sends) {
+                let size = usize::try_from(transfer.bytes).unwrap_or(0);
+                if sends {
+                    let mut bytes = vec![0; size];
+                    if let Some(memory) = &own {
+                        memory.read(transfer.at, &mut bytes);
+                    }
+                    mail.entry((rank, transfer.peer)).or_default().push_back(bytes);
+                } else {
+                    let Some(bytes) = mail.get_mut(&(transfer.peer, rank)).and_then(VecDeque::pop_front) else { continue };
+                    if let Some(memory) = &own {
+                        memory.write(transfer.at, &bytes[..size.min(bytes.len())]);
+                    }
+                }
+                (transfer.done, moved) = (true, true);
             }
-            if let Work::Group(mine) = &mut self.calls[call].work {
-                mine[index].done = true;
-            }
+        }
+        if transfers.iter().all(|transfer| transfer.done) {
+            self.moved(id, rank);
             moved = true;
         }
-        // Heads that are done make way for what comes behind them.
-        for open in &mut self.open {
-            let is_done = |call: &usize| matches!(&self.calls[*call].work, Work::Group(all) if all.iter().all(|transfer| transfer.done));
-            while open.front().is_some_and(is_done) {
-                open.pop_front();
-                moved = true;
-            }
-        }
-        moved
+        if moved { Moved::Yes } else { Moved::NotYet }
     }
 }
 
@@ -317,6 +365,9 @@ mod tests {
         let mut average = 7.0_f32.to_le_bytes().to_vec();
         divide(Element::Float32, &mut average, 2);
         assert_eq!(average, 3.5_f32.to_le_bytes());
+        let mut scaled = [2.0_f32, -3.0].iter().flat_map(|of| of.to_le_bytes()).collect::<Vec<u8>>();
+        scale(Element::Float32, u64::from(0.5_f32.to_bits()), &mut scaled);
+        assert_eq!(scaled, [1.0_f32, -1.5].iter().flat_map(|of| of.to_le_bytes()).collect::<Vec<u8>>());
         let mut brain = 0x3f80_u16.to_le_bytes().to_vec();
         reduce(Element::Bfloat16, Reduction::Sum, &mut brain, &0x3f80_u16.to_le_bytes());
         assert_eq!(brain, 0x4000_u16.to_le_bytes());

@@ -1,18 +1,20 @@
 //! NCCL programs without GPUs: communicators, what their ranks called, and what is due on each GPU.
 //!
 //! Source: NCCL's user guide (communicators, groups, streams). Modelled: the kernels and proxies of `fabriscope_nccl_runtime`, one engine rank for
-//! each GPU (`rank`); contents are moved and reduced in the memory of the programs (`contents`), in the order of their calls.
-//! Not modelled: kernels of programs, several communicators at a time, GPUs of a node in another order than theirs.
+//! each GPU (`rank`), which serves all communicators on it: kernels follow those of their communicator and of their stream, others run beside
+//! them; contents are moved and reduced in the memory of the programs (`contents`), in the same order.
+//! Not modelled: kernels of programs, configurations of communicators, proxy threads of their own for each communicator.
 
 pub(crate) mod calls;
 mod contents;
+mod groups;
 pub(crate) mod rank;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use fabriscope_nccl::{NetWay, Operation, Plan, Tuner};
-use fabriscope_nccl_runtime::{RankPlacement, Wire, World as Ranks, connections, pairs};
+use fabriscope_nccl_runtime::{Gpus as Shares, RankPlacement, Turn, Wire, World as Ranks};
 use fabriscope_platform::Target;
 use fabriscope_platform::nccl::Library;
 use fabriscope_units::{Bytes, Time};
@@ -31,32 +33,62 @@ pub(crate) struct Gpus {
     pub calls: Vec<Call>,
     /// What each GPU has to do, by its number in the run.
     pub due: Vec<VecDeque<Due>>,
-    /// Calls of each GPU whose contents were not moved yet.
-    open: Vec<VecDeque<usize>>,
+    /// GPUs with calls that wait until others are launched.
+    pub held: BTreeSet<u32>,
+    shares: Shares,
+    /// Communicators with calls whose contents were not moved yet.
+    open: BTreeSet<usize>,
+    /// Calls of each GPU that have not ended.
+    running: Vec<BTreeSet<usize>>,
 }
 
 /// Something for a GPU to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Due {
-    /// To join a communicator, also one that it is no member of.
-    Join(usize),
+    /// To make its ends of the connections of a communicator.
+    Open(usize),
+    /// To connect them.
+    Connect(usize),
     /// To run the kernel of a call.
     Run(usize),
+    /// To end all kernels of a communicator.
+    Abort(usize),
+    /// To forget it.
+    Close(usize),
 }
 
 /// `ncclComm_t`, of all its ranks.
+#[derive(Default)]
 pub(crate) struct Communicator {
     pub ranks: u32,
-    /// The process of each rank that has called.
-    pub members: BTreeMap<u32, u32>,
+    /// Each rank that has called.
+    pub members: BTreeMap<u32, Member>,
     /// Of those, which have left again.
     pub left: BTreeSet<u32>,
     /// The plan of channels, once all are there.
     pub formed: Option<Formed>,
-    /// GPUs of the run that have joined.
+    /// GPUs that have made their ends of connections, and those that have connected them.
+    pub opened: u32,
     pub joined: u32,
     /// Why there is none.
     pub refused: Option<String>,
+    /// `ncclCommSplit`, in the order of calls.
+    splits: Vec<groups::Split>,
+    /// Calls of each rank whose contents were not moved yet.
+    open: Vec<VecDeque<usize>>,
+    /// The last call of each rank.
+    last: BTreeMap<u32, usize>,
+    /// What was sent and not received, by sender and receiver.
+    mail: BTreeMap<(u32, u32), VecDeque<Vec<u8>>>,
+    /// Calls that have not ended.
+    running: u32,
+}
+
+/// A rank of a communicator: its process, and its GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Member {
+    pub program: u32,
+    pub at: RankPlacement,
 }
 
 #[derive(Clone)]
@@ -70,10 +102,14 @@ pub(crate) struct Formed {
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     pub communicator: usize,
-    pub rank: u32,
-    /// The process, in whose memory the buffers are.
-    pub program: u32,
+    pub member: Member,
     pub work: Work,
+    /// Calls that it comes behind: of its communicator, and of its stream.
+    pub before: Vec<usize>,
+    /// Its number in the stream of its communicator, once it is there.
+    pub launched: Option<Turn>,
+    /// Its contents are where they should be.
+    pub moved: bool,
     /// When its kernel ended.
     pub ended: Option<Time>,
 }
@@ -82,12 +118,16 @@ pub(crate) struct Call {
 pub(crate) enum Work {
     Collective {
         collective: Collective,
+        /// What this rank's elements are multiplied by first, as bits of the type.
+        scalar: u64,
         from: u64,
         to: u64,
         plan: Arc<Plan>,
     },
     /// Sends and receives of one group.
     Group(Vec<Transfer>),
+    /// No kernel, but all of these: where a stream waits for another.
+    All(Vec<usize>),
 }
 
 /// What all ranks of a communicator must call alike.
@@ -115,6 +155,7 @@ pub(crate) struct Transfer {
     pub sends: bool,
     pub at: u64,
     pub bytes: u64,
+    /// What is sent was taken, or what is received has come.
     pub done: bool,
 }
 
@@ -128,61 +169,78 @@ impl Gpus {
             communicators: Vec::new(),
             calls: Vec::new(),
             due: vec![VecDeque::new(); all],
-            open: vec![VecDeque::new(); all],
+            held: BTreeSet::new(),
+            shares: Shares::default(),
+            open: BTreeSet::new(),
+            running: vec![BTreeSet::new(); all],
         }
     }
 
-    /// A rank of `ranks` joins; true when it was the last one, so that all GPUs have something to do.
-    pub fn join(&mut self, id: usize, (ranks, rank): (u32, u32), at: RankPlacement, program: u32) -> Result<bool, String> {
-        let (per_node, RankPlacement { node: host, gpu }) = (self.per_node, at);
-        let busy =
-            self.communicators.iter().enumerate().any(|(other, of)| other != id && of.formed.is_some() && of.left.len() < of.members.len());
-        let of = self.communicators.get_mut(id).ok_or_else(|| "no such communicator".to_owned())?;
-        if busy {
-            return Err("another communicator is in use, which has to be destroyed first".to_owned());
-        }
-        if of.members.is_empty() {
-            of.ranks = ranks;
-        }
-        if ranks == 0 || rank >= ranks || ranks != of.ranks || of.members.contains_key(&rank) {
-            return Err(format!("rank {rank} of {ranks}, in a communicator of {} that has {} already", of.ranks, of.members.len()));
-        }
-        if host * per_node + gpu != rank || (ranks > per_node && !ranks.is_multiple_of(per_node)) {
-            let order =
-                format!("rank {rank} on gpu{gpu} of host {host}: ranks are to be in the order of hosts and of their {per_node} GPUs");
-            return Err(order);
-        }
-        of.members.insert(rank, program);
-        if of.members.len() < ranks as usize {
-            return Ok(false);
-        }
-        let shape = (ranks.div_ceil(per_node), ranks.min(per_node));
-        match form(&self.library, &self.target, shape) {
-            Ok(formed) => of.formed = Some(formed),
-            Err(error) => {
-                of.refused = Some(error.clone());
-                return Err(error);
-            }
-        }
-        self.due.iter_mut().for_each(|due| due.push_back(Due::Join(id)));
-        Ok(true)
+    /// The number of a GPU in the run, which is that of the engine's rank as well.
+    pub fn number(&self, at: RankPlacement) -> u32 {
+        at.node * self.per_node + at.gpu
     }
 
-    /// A process has ended, and with it its ranks.
-    pub fn leave(&mut self, program: u32) {
-        for of in &mut self.communicators {
-            let own = of.members.iter().filter(|(_, member)| **member == program).map(|(rank, _)| *rank);
-            of.left.extend(own);
-        }
-    }
-
-    /// A rank calls something: the number of the call.
-    pub fn call(&mut self, call: Call) -> usize {
-        let (number, rank) = (self.calls.len(), call.rank as usize);
-        self.calls.push(call);
-        self.due[rank].push_back(Due::Run(number));
-        self.open[rank].push_back(number);
+    /// A rank calls something in a stream whose last call is `after`: the number of the call.
+    pub fn call(&mut self, (communicator, rank): (usize, u32), member: Member, work: Work, after: Option<usize>) -> usize {
+        let (number, gpu) = (self.calls.len(), self.number(member.at) as usize);
+        let of = &mut self.communicators[communicator];
+        let own = of.last.insert(rank, number);
+        of.open[rank as usize].push_back(number);
+        of.running += 1;
+        let mut before = after.map_or_else(Vec::new, |after| self.kernels_of(after));
+        before.extend(own);
+        before.sort_unstable();
+        before.dedup();
+        before.retain(|call| self.calls[*call].ended.is_none() || !self.calls[*call].moved);
+        self.calls.push(Call { communicator, member, work, before, launched: None, moved: false, ended: None });
+        self.due[gpu].push_back(Due::Run(number));
+        self.open.insert(communicator);
+        self.running[gpu].insert(number);
         number
+    }
+
+    /// A call that has ended when these have.
+    pub fn all_of(&mut self, calls: [usize; 2]) -> usize {
+        let mut all: Vec<usize> = calls.into_iter().flat_map(|call| self.kernels_of(call)).collect();
+        all.sort_unstable();
+        all.dedup();
+        let Some(first) = all.first().and_then(|call| self.calls.get(*call)) else { return calls[0] };
+        let call = Call { work: Work::All(all), before: Vec::new(), launched: None, moved: true, ended: None, ..first.clone() };
+        self.calls.push(call);
+        self.calls.len() - 1
+    }
+    /// The kernels that a call stands for.
+    pub fn kernels_of(&self, call: usize) -> Vec<usize> {
+        match self.calls.get(call).map(|call| &call.work) {
+            Some(Work::All(calls)) => calls.clone(),
+            Some(_) => vec![call],
+            None => Vec::new(),
+        }
+    }
+    /// When all kernels of a call had ended, if they have.
+    pub fn ended(&self, call: usize) -> Option<Time> {
+        self.kernels_of(call).into_iter().map(|kernel| self.calls[kernel].ended).try_fold(Time::ZERO, |last, end| Some(last.max(end?)))
+    }
+    /// Whether all that a call comes behind is in its streams.
+    pub fn can_launch(&self, call: usize) -> bool {
+        self.calls[call].before.iter().all(|before| self.calls[*before].ended.is_some() || self.calls[*before].launched.is_some())
+    }
+    /// The kernel of a call has ended.
+    pub fn end(&mut self, call: usize, at: Time) {
+        let gpu = self.number(self.calls[call].member.at) as usize;
+        let of = &mut self.calls[call];
+        if of.ended.replace(at).is_none() {
+            let id = of.communicator;
+            self.running[gpu].remove(&call);
+            self.communicators[id].running -= 1;
+            self.close_if_over(id);
+        }
+    }
+    /// Kernels of a process on a GPU that have not ended.
+    pub fn running(&self, gpu: u32, program: u32) -> Vec<usize> {
+        let all = self.running.get(gpu as usize).into_iter().flatten().copied();
+        all.filter(|call| self.calls[*call].member.program == program).collect()
     }
 
     /// The plan of a collective, as all ranks make it.
@@ -198,26 +256,3 @@ impl Gpus {
         Plan::new(channels, choice, count, Bytes(size), of.root, false).map(Arc::new).map_err(refused)
     }
 }
-
-/// Plans a communicator of so many nodes and GPUs of each, with all connections that its operations take.
-fn form(library: &Library, target: &Target, shape: (u32, u32)) -> Result<Formed, String> {
-    let refused = |error: fabriscope_nccl::NcclError| error.to_string();
-    let ranks = Ranks::new(library.clone(), target, shape, &library.settings).map_err(refused)?;
-    let tuner = Arc::new(Tuner::new(ranks.plan()));
-    let mut plans = Vec::new();
-    for operation in Operation::ALL {
-        for size in (0..=MOST_SIZE).map(|power| 1_u64 << power) {
-            let Ok(choice) = tuner.choose(operation, Bytes(size)) else { continue };
-            plans.push(Plan::new(ranks.plan(), choice, size, Bytes(1), 0, false).map_err(refused)?);
-        }
-    }
-    let mut wires: BTreeMap<_, _> = connections(&ranks, plans).into_iter().collect();
-    let all = shape.0 * shape.1;
-    let everybody: Vec<(u32, u32)> = (0..all).flat_map(|from| (0..all).map(move |to| (from, to))).filter(|(from, to)| from != to).collect();
-    let lengths: Vec<Bytes> = (0..=MOST_SIZE).map(|power| Bytes(1 << power)).collect();
-    wires.extend(pairs(&ranks, &everybody, &lengths));
-    Ok(Formed { ranks, tuner, wires: Arc::new(wires.into_iter().collect()) })
-}
-
-/// Sizes for which connections are made: 1 B to 2^34 B. A larger message takes those of the largest.
-const MOST_SIZE: u32 = 34;
