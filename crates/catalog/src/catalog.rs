@@ -13,8 +13,8 @@ use crate::error::{CatalogError, Fault, Problem};
 use crate::file;
 use crate::node::{Node, ResolvedNode};
 use crate::part::{
-    Cable, Congestion, Cpu, Decisions, Gpu, Interconnect, Kernel, Kind, LinkSpeed, Manager, Nic, NodeFiles, NodePart, Part, Pcie, Software,
-    Switch,
+    Cable, Congestion, Cpu, Decisions, Gpu, Interconnect, Kernel, Kind, LinkSpeed, Manager, Model, Nic, NodeFiles, NodePart, Part, Pcie,
+    Software, Switch,
 };
 use crate::stop::Stop;
 use crate::suggest;
@@ -57,6 +57,8 @@ pub enum AnyPart {
     Manager(Box<Manager>),
     /// An operating system.
     Kernel(Box<Kernel>),
+    /// A neural network.
+    Model(Box<Model>),
     /// A cluster.
     Cluster(Box<Cluster>),
 }
@@ -80,6 +82,7 @@ macro_rules! each {
             AnyPart::Congestion($part) => $result,
             AnyPart::Manager($part) => $result,
             AnyPart::Kernel($part) => $result,
+            AnyPart::Model($part) => $result,
             AnyPart::Cluster($part) => $result,
         }
     };
@@ -104,6 +107,7 @@ impl AnyPart {
             AnyPart::Congestion(_) => Kind::Congestion,
             AnyPart::Manager(_) => Kind::Manager,
             AnyPart::Kernel(_) => Kind::Kernel,
+            AnyPart::Model(_) => Kind::Model,
             AnyPart::Cluster(_) => Kind::Cluster,
         }
     }
@@ -224,6 +228,7 @@ impl Catalog {
             Kind::Congestion => AnyPart::Congestion(Box::new(read_checked(&document)?)),
             Kind::Manager => AnyPart::Manager(Box::new(read_checked(&document)?)),
             Kind::Kernel => AnyPart::Kernel(Box::new(read_checked(&document)?)),
+            Kind::Model => AnyPart::Model(Box::new(read_checked(&document)?)),
             Kind::Cluster => AnyPart::Cluster(Box::new(read_cluster(&document)?)),
         };
         if part.name() != name {
@@ -518,6 +523,8 @@ lookup! {
     software, Software, Software;
     /// The manager of fabrics of that name.
     manager, Manager, Manager;
+    /// The model of that name.
+    model, Model, Model;
     /// The cluster of that name.
     cluster, Cluster, Cluster;
 }

@@ -65,8 +65,8 @@ pub use part::{
 };
 pub use part::{AmdFamily, GpuFamily, NodeFiles, ProcessorFamily};
 pub use part::{
-    Block, CopyEngines, Gpu, GpuCalls, GpuMemory, Interconnect, InterconnectKind, Mapped, MemoryKind, Pageable, PeerAccess, PeerToPeer,
-    ScaleUpPorts,
+    Block, Compute, CopyEngines, Gpu, GpuCalls, GpuMemory, Interconnect, InterconnectKind, Mapped, MemoryKind, Pageable, PeerAccess,
+    PeerToPeer, ScaleUpPorts,
 };
 pub use part::{
     BlueFlame, Cable, Congestion, Connections, Contexts, Cpu, CpuFamily, Datagrams, DecisionTables, Decisions, EagerChannel, Ecn,
@@ -76,6 +76,7 @@ pub use part::{
 pub use part::{CollectiveRule, CollectiveRules, MapBy, Occasion};
 pub use part::{Dpu, DpuMode, Offload};
 pub use part::{EachRegistration, MulticastProtocol};
+pub use part::{Experts, Latent, Model, Transformer};
 pub use part::{GpuDirect, GpuPeers, GpuProtocol, Nearness, Registration};
 pub use part::{Nccl, Step, StepParameters, Variable, Vendor};
 pub use part::{Onload, Psm2};

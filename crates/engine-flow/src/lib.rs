@@ -13,6 +13,7 @@
 //! credits, pauses, losses, marks, and routing that looks at queues (the engine refuses it).
 
 mod fluid;
+mod fluids;
 mod fold;
 mod job;
 mod latency;
@@ -25,6 +26,7 @@ mod rounds;
 mod run;
 mod support;
 
+pub use fluids::{Fluid, Rates, adapters_of_gpus, rates};
 pub use network::{FlowId, Network};
 
 use std::sync::Arc;

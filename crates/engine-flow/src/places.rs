@@ -136,6 +136,10 @@ impl<'a> Places<'a> {
         let group = self.cluster.parts.sole();
         group.first_endpoint + rank / self.per_node * group.node.nics + self.seat(rank).nic
     }
+    /// The first adapter of the cluster's nodes, among all.
+    pub fn adapter_base(&self) -> u32 {
+        self.cluster.parts.sole().first_endpoint
+    }
     /// Its place among the ranks of its adapter.
     pub fn turn(&self, rank: u32) -> u32 {
         let local = self.local(rank);

@@ -28,6 +28,15 @@ pub enum Error {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Diagnosis(#[from] fabriscope_diagnose::DiagnoseError),
+    /// A job of training that cannot be.
+    #[error("{message}")]
+    #[diagnostic(code(train::impossible), help("{help}"))]
+    Training {
+        /// What is wrong.
+        message: String,
+        /// What to do.
+        help: String,
+    },
     /// A table that does not exist.
     #[error("there is no table `{name}`")]
     #[diagnostic(code(validate::unknown_table), help("the tables are {}", known.join(", ")))]

@@ -12,6 +12,7 @@ extern crate self as fabriscope_units;
 
 mod bytes;
 mod form;
+mod operations;
 mod pace;
 mod parse;
 mod quantity;
@@ -22,6 +23,7 @@ mod time;
 
 pub use bytes::Bytes;
 pub use form::{Form, Plain, Value};
+pub use operations::OperationRate;
 pub use pace::Pace;
 pub use parse::UnitError;
 pub use quantity::{Frequency, Ratio};

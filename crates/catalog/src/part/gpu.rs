@@ -4,10 +4,10 @@
 //! through PCI Express; "GPUDirect RDMA" (CUDA toolkit documentation) for adapters that read and write it.
 //! Modelled: constant times of calls and of page faults, the rate of the memory, engines that copy, stores and loads of a core through PCI
 //! Express, rates and first-byte latencies of peers.
-//! Not modelled: what kernels compute, managed memory that is oversubscribed, clocks and power.
+//! Not modelled: managed memory that is oversubscribed, clocks and power.
 
 use fabriscope_node as node;
-use fabriscope_units::{Bytes, Rate, Ratio, Span};
+use fabriscope_units::{Bytes, OperationRate, Rate, Ratio, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -111,6 +111,28 @@ pub struct Block {
     pub switch_share: Option<Sourced<Ratio>>,
 }
 
+/// What kernels compute that multiply matrices or stream through memory.
+///
+/// Modelled: tiles of a multiplication on the processors, wave by wave, at the sustained share of the peak.
+/// Not modelled: clocks that change with load and temperature.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Compute {
+    /// Processors that run one tile of a multiplication at a time: streaming multiprocessors, compute units.
+    pub processors: Sourced<u32>,
+    /// Dense multiplication of 16-bit matrices, by the datasheet.
+    pub matrix: Sourced<OperationRate>,
+    /// The same of 8-bit floating point; none where there is no such unit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matrix_8: Option<Sourced<OperationRate>>,
+    /// Share of the rate that large multiplications keep up.
+    pub sustained: Sourced<Ratio>,
+    /// Share of it that attention in one kernel reaches.
+    pub attention: Sourced<Ratio>,
+    /// From the last block of a kernel until the next kernel's blocks are at work.
+    pub gap: Sourced<Span>,
+}
+
 /// The memory as another device reads and writes it (GPUDirect RDMA, GPUDirect P2P).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -184,6 +206,9 @@ pub struct Gpu {
     /// What one block of a kernel moves; where nothing is said, NCCL does not run on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block: Option<Block>,
+    /// What its kernels compute; where nothing is said, no job trains on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compute: Option<Compute>,
     /// The memory as another device reads and writes it; none where the driver does not allow it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<PeerAccess>,
@@ -232,6 +257,16 @@ impl Part for Gpu {
             if rate.is_some_and(|rate| rate.as_bps() == 0) {
                 let message = format!("`{key}` is zero: a transfer would never end");
                 return Err(Problem::at(&[table, key, "value"], message, format!("use a rate, or remove [{table}]")));
+            }
+        }
+        if let Some(compute) = &self.compute {
+            if *compute.processors == 0 {
+                return Err(Problem::at(&["compute", "processors", "value"], "no processors", "give it at least 1"));
+            }
+            for (key, share) in [("sustained", *compute.sustained), ("attention", *compute.attention)] {
+                if compute.matrix.share(share).as_f64() == 0.0 {
+                    return Err(Problem::at(&["compute", key, "value"], "nothing is left of the rate", "check `matrix` and the share"));
+                }
             }
         }
         if self.mapped.as_ref().is_some_and(|mapped| mapped.load_width.as_u64() == 0) {

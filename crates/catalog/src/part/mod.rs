@@ -14,6 +14,7 @@ mod iwarp;
 mod kernel;
 mod link;
 mod manager;
+mod model;
 mod multicast;
 mod nccl;
 mod nic;
@@ -43,13 +44,14 @@ pub use congestion::Congestion;
 pub use cpu::{Cpu, CpuFamily, PeerToPeer, RootComplex};
 pub use decisions::{DecisionTables, Decisions};
 pub use dpu::{Dpu, DpuMode};
-pub use gpu::{Block, CopyEngines, Gpu, GpuCalls, GpuMemory, Mapped, MemoryKind, Pageable, PeerAccess, ScaleUpPorts, Vendor};
+pub use gpu::{Block, Compute, CopyEngines, Gpu, GpuCalls, GpuMemory, Mapped, MemoryKind, Pageable, PeerAccess, ScaleUpPorts, Vendor};
 pub use gpu_protocol::{GpuDirect, GpuPeers, GpuProtocol, Nearness, Registration};
 pub use interconnect::{Interconnect, InterconnectKind};
 pub use iwarp::{Iwarp, OffloadControl};
 pub use kernel::Kernel;
 pub use link::LinkSpeed;
 pub use manager::Manager;
+pub use model::{Experts, Latent, Model, Transformer};
 pub use multicast::MulticastProtocol;
 pub use nccl::{Nccl, Step, StepParameters, Variable};
 pub(crate) use nic::check_mtu;
@@ -102,13 +104,15 @@ pub enum Kind {
     Manager,
     /// Operating systems: what TCP costs the core.
     Kernel,
+    /// Neural networks that jobs train and ask.
+    Model,
     /// Machines made of the other kinds.
     Cluster,
 }
 
 impl Kind {
     /// Every kind, in the order of listings.
-    pub const ALL: [Kind; 16] = [
+    pub const ALL: [Kind; 17] = [
         Kind::Link,
         Kind::Cable,
         Kind::Nic,
@@ -124,6 +128,7 @@ impl Kind {
         Kind::Congestion,
         Kind::Manager,
         Kind::Kernel,
+        Kind::Model,
         Kind::Cluster,
     ];
 
@@ -145,6 +150,7 @@ impl Kind {
             Kind::Congestion => "congestion",
             Kind::Manager => "managers",
             Kind::Kernel => "kernels",
+            Kind::Model => "models",
             Kind::Cluster => "clusters",
         }
     }
@@ -166,6 +172,7 @@ impl Kind {
             Kind::Congestion => "congestion control",
             Kind::Manager => "fabric manager",
             Kind::Kernel => "kernel",
+            Kind::Model => "model",
             Kind::Cluster => "cluster",
         }
     }

@@ -22,6 +22,7 @@ mod serve;
 mod show;
 mod sweep;
 mod topo;
+mod train;
 mod transports;
 mod validate;
 
@@ -49,6 +50,8 @@ pub enum Command {
     Calibrate(calibrate::Args),
     /// Print what the usual tools should show on a cluster, and what passes
     Expect(expect::Args),
+    /// Say what a step of training takes, what of it is the network, and which layout is best
+    Train(Box<train::Args>),
     /// Say whether a measured table is normal for a cluster, and what is most probably wrong if it is not
     Diagnose(diagnose::Args),
     /// Run an experiment file
@@ -95,6 +98,7 @@ pub fn run(arguments: &Arguments, context: &Context, output: &mut Output) -> Res
         Command::Validate(args) => validate::run(args, context, output),
         Command::Calibrate(args) => calibrate::run(args, context, output),
         Command::Expect(args) => expect::run(args, context, output),
+        Command::Train(args) => train::run(args, context, output),
         Command::Diagnose(args) => diagnose::run(args, context, output),
         Command::Run(args) => run::run(args, context, output),
         Command::Sweep(args) => sweep::run(args, context, output),

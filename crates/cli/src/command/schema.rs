@@ -36,6 +36,7 @@ enum SchemaKind {
     Congestion,
     Manager,
     Kernels,
+    Model,
 }
 
 const EXAMPLES: &str = "\
@@ -67,6 +68,7 @@ pub fn run(args: &Args, output: &mut Output) -> Result<Verdict, Failure> {
         SchemaKind::Congestion => Some(Kind::Congestion),
         SchemaKind::Manager => Some(Kind::Manager),
         SchemaKind::Kernels => Some(Kind::Kernel),
+        SchemaKind::Model => Some(Kind::Model),
     };
     output.json(&kind.map_or_else(lab_schema, part_schema))?;
     Ok(Verdict::Good)

@@ -1,0 +1,204 @@
+//! `fabriscope train`: a step of training on a cluster.
+
+use clap::ValueEnum;
+use fabriscope::training::{Attention, Layout, Precision, Recompute, Schedule, Sharding};
+
+use crate::context::Context;
+use crate::error::{Failure, Verdict};
+use crate::output::{Output, OutputArgs};
+use crate::progress::Progress;
+
+/// Says what a step of training takes on a cluster, part by part, and what of it is the network.
+///
+/// The parts are those of one GPU of the stage that ends last, and add up to the step: multiplications, attention, kernels that stream
+/// through memory, and communication as far as nothing hides it. Groups within a node are run by NCCL step by step, those between nodes
+/// as fluids that share the fabric. `--search` ranks the layouts that fit the memory.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The model: a name of `fabriscope parts --kind models`
+    #[arg(long)]
+    model: String,
+    /// The cluster: a name, a TOML file, either with :NODES
+    #[arg(long, value_name = "CLUSTER")]
+    on: String,
+    /// GPUs that share the matrices of a layer
+    #[arg(long, default_value_t = 1)]
+    tp: u32,
+    /// Stages of the pipeline
+    #[arg(long, default_value_t = 1)]
+    pp: u32,
+    /// Copies of the model
+    #[arg(long, default_value_t = 1)]
+    dp: u32,
+    /// GPUs that share a sequence
+    #[arg(long, default_value_t = 1)]
+    cp: u32,
+    /// GPUs that share the experts of a layer
+    #[arg(long, default_value_t = 1)]
+    ep: u32,
+    /// Parts of the model at each stage, interleaved
+    #[arg(long, default_value_t = 1, value_name = "PARTS")]
+    interleave: u32,
+    /// Sequences of a step, of all copies [default: 4 micro-batches for each stage of each copy]
+    #[arg(long, value_name = "SEQUENCES")]
+    global_batch: Option<u32>,
+    /// Sequences of a micro-batch
+    #[arg(long, default_value_t = 1, value_name = "SEQUENCES")]
+    micro_batch: u32,
+    /// Tokens of a sequence [default: those of the model]
+    #[arg(long, value_name = "TOKENS")]
+    sequence: Option<u32>,
+    /// Norms and dropout are shared by the tensor group, too
+    #[arg(long)]
+    sequence_parallel: bool,
+    /// What is computed again in the backward pass
+    #[arg(long, value_enum, default_value_t = Again::None)]
+    recompute: Again,
+    /// What copies share instead of having it each
+    #[arg(long, value_enum, default_value_t = Shared::None)]
+    sharding: Shared,
+    /// The order of micro-batches
+    #[arg(long, value_enum, default_value_t = Order::OneForwardOneBackward)]
+    schedule: Order,
+    /// How attention is computed
+    #[arg(long, value_enum, default_value_t = Scores::Fused)]
+    attention: Scores,
+    /// Linear layers multiply in 8 bits
+    #[arg(long)]
+    fp8: bool,
+    /// Gradients are summed in 16 bits
+    #[arg(long)]
+    narrow_gradients: bool,
+    /// Gradients leave behind the backward pass, not meanwhile
+    #[arg(long)]
+    no_overlap: bool,
+    /// Stages compute while they send and receive
+    #[arg(long)]
+    overlap_pipeline: bool,
+    /// Gathers and scatters of tensor groups go beside multiplications
+    #[arg(long)]
+    overlap_tensor: bool,
+    /// Rank the layouts of all GPUs of the cluster
+    #[arg(long)]
+    search: bool,
+    /// Go on where a GPU has too little memory
+    #[arg(long)]
+    oversize: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// What is computed again.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Again {
+    /// Nothing
+    None,
+    /// The core of attention
+    Selective,
+    /// Every layer
+    Full,
+}
+
+/// What copies share.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Shared {
+    /// Nothing
+    None,
+    /// The optimizer (ZeRO-1)
+    Optimizer,
+    /// Gradients as well (ZeRO-2)
+    Gradients,
+    /// Parameters as well (ZeRO-3, FSDP)
+    Parameters,
+}
+
+/// The order of micro-batches.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Order {
+    /// All forward passes first
+    Gpipe,
+    /// One forward, one backward
+    #[value(name = "1f1b")]
+    OneForwardOneBackward,
+    /// The same, with gradients of weights put off
+    ZeroBubble,
+}
+
+/// How attention is computed.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Scores {
+    /// In one kernel
+    Fused,
+    /// By multiplications and softmax, through memory
+    Unfused,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  fabriscope train --model llama3-70b --on azure-ndh100v5:16 --tp 8 --pp 4 --dp 4 --sequence-parallel \\
+    --sharding optimizer --recompute full --global-batch 128
+  fabriscope train --model llama3-70b --on azure-ndh100v5:64 --global-batch 512 --search";
+
+/// Runs the command.
+pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
+    let progress = Progress::new("layouts");
+    let mut question = fabriscope::train(&args.model, &args.on)
+        .catalog(context.catalog()?)
+        .layout(args.layout())
+        .progress(|done, all| progress.at(done, all));
+    if let Some(tokens) = args.sequence {
+        question = question.sequence(tokens);
+    }
+    if args.search {
+        question = question.searched();
+    }
+    if args.oversize {
+        question = question.oversized();
+    }
+    let outcome = question.outcome().map_err(Failure::of)?;
+    drop(progress);
+    args.output.write(&outcome, output)
+}
+
+impl Args {
+    fn layout(&self) -> Layout {
+        let batches = 4u32.saturating_mul(self.pp);
+        Layout {
+            tensor: self.tp,
+            pipeline: self.pp,
+            data: self.dp,
+            context: self.cp,
+            expert: self.ep,
+            interleave: self.interleave,
+            micro_batch: self.micro_batch,
+            global_batch: self.global_batch.unwrap_or_else(|| batches.saturating_mul(self.micro_batch).saturating_mul(self.dp)),
+            sequence_parallel: self.sequence_parallel,
+            recompute: match self.recompute {
+                Again::None => Recompute::None,
+                Again::Selective => Recompute::Selective,
+                Again::Full => Recompute::Full,
+            },
+            sharding: match self.sharding {
+                Shared::None => Sharding::None,
+                Shared::Optimizer => Sharding::Optimizer,
+                Shared::Gradients => Sharding::Gradients,
+                Shared::Parameters => Sharding::Parameters,
+            },
+            overlap_gradients: !self.no_overlap,
+            overlap_pipeline: self.overlap_pipeline,
+            overlap_tensor: self.overlap_tensor,
+            schedule: match self.schedule {
+                Order::Gpipe => Schedule::GPipe,
+                Order::OneForwardOneBackward => Schedule::OneForwardOneBackward,
+                Order::ZeroBubble => Schedule::ZeroBubble,
+            },
+            attention: match self.attention {
+                Scores::Fused => Attention::Fused,
+                Scores::Unfused => Attention::Unfused,
+            },
+            precision: if self.fp8 { Precision::Bits8 } else { Precision::Bits16 },
+            wide_gradients: !self.narrow_gradients,
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The question what a step of training takes on a cluster, and what of it is the network.
+
+mod search;
+mod shown;
+mod times;
+
+use fabriscope_catalog::{Catalog, Gpu, Kind, Model, ResolvedCluster};
+use fabriscope_report::Outcome;
+use fabriscope_training::memory::memory;
+use fabriscope_training::roofline::Roofline;
+use fabriscope_training::{Layout, Step, StepError, step};
+use fabriscope_units::{Bytes, Remedy};
+
+use crate::ask::catalog;
+use crate::error::Error;
+use crate::on_cluster::OnCluster;
+use times::ClusterTimes;
+
+/// What a step of training takes: `train("llama3-70b", "azure-ndh100v5:16").layout(layout)`. A model is a name of the catalogue.
+#[must_use]
+pub fn train(model: &str, cluster: impl Into<OnCluster>) -> Train<'static> {
+    Train {
+        catalog: None,
+        model: model.to_owned(),
+        cluster: cluster.into(),
+        layout: Layout::default(),
+        sequence: None,
+        searched: false,
+        oversized: false,
+        progress: None,
+    }
+}
+
+/// A step of training, to be asked; made by [`train`].
+pub struct Train<'a> {
+    catalog: Option<&'a Catalog>,
+    model: String,
+    cluster: OnCluster,
+    layout: Layout,
+    sequence: Option<u32>,
+    searched: bool,
+    oversized: bool,
+    progress: Option<Box<dyn Fn(usize, usize) + 'a>>,
+}
+
+/// A job with all that it rests on.
+struct Job {
+    model: Model,
+    parts: ResolvedCluster,
+    gpu: Gpu,
+    roofline: Roofline,
+}
+
+impl<'a> Train<'a> {
+    /// How the job is laid over its GPUs.
+    #[must_use]
+    pub fn layout(mut self, layout: Layout) -> Train<'a> {
+        self.layout = layout;
+        self
+    }
+    /// Tokens of a sequence; those of the model by default.
+    #[must_use]
+    pub fn sequence(mut self, tokens: u32) -> Train<'a> {
+        self.sequence = Some(tokens);
+        self
+    }
+    /// Looks for the best layouts of all GPUs of the cluster; batch, precision and attention are those of the layout given.
+    #[must_use]
+    pub fn searched(mut self) -> Train<'a> {
+        self.searched = true;
+        self
+    }
+    /// Goes on where a GPU has too little memory.
+    #[must_use]
+    pub fn oversized(mut self) -> Train<'a> {
+        self.oversized = true;
+        self
+    }
+    /// Hears how many layouts of all are done.
+    #[must_use]
+    pub fn progress(mut self, progress: impl Fn(usize, usize) + 'a) -> Train<'a> {
+        self.progress = Some(Box::new(progress));
+        self
+    }
+    /// Parts and clusters of this catalogue.
+    #[must_use]
+    pub fn catalog(mut self, catalog: &'a Catalog) -> Train<'a> {
+        self.catalog = Some(catalog);
+        self
+    }
+
+    /// Answers it.
+    ///
+    /// # Errors
+    /// No such model or cluster, GPUs of which nothing is known, a layout that does not divide, too few GPUs, too little memory.
+    pub fn outcome(self) -> Result<Outcome, Error> {
+        let catalog = catalog(self.catalog)?;
+        let job = self.job(catalog)?;
+        if self.searched {
+            let heard = |done: usize, all: usize| {
+                if let Some(progress) = &self.progress {
+                    progress(done, all);
+                }
+            };
+            return search::search(catalog, &job, &self.layout, &heard);
+        }
+        let (gpus, there) = (self.layout.gpus(), gpus_of(&job));
+        let gpus = u32::try_from(gpus).ok().filter(|gpus| *gpus <= there).ok_or_else(|| Error::Training {
+            message: format!("{gpus} GPUs for the job, and `{}` has {there}", job.parts.name),
+            help: "make tensor · pipeline · data · context as many as there are, or take more nodes: CLUSTER:NODES".to_owned(),
+        })?;
+        if !self.oversized {
+            fits(&job, &self.layout)?;
+        }
+        let mut times = ClusterTimes::new(catalog, job.parts.clone(), gpus)?;
+        let step = made(&job, &self.layout, &mut times)?;
+        Ok(shown::outcome(&job, &self.layout, &step))
+    }
+
+    fn job(&self, catalog: &Catalog) -> Result<Job, Error> {
+        let mut model = Model::clone(catalog.model(&self.model)?);
+        model.transformer.sequence = self.sequence.unwrap_or(model.transformer.sequence);
+        let parts = self.cluster.resolve_alike(catalog)?;
+        let gpu = parts.sole().node.gpu.clone();
+        let gpu = gpu.ok_or_else(|| Error::Training {
+            message: format!("the nodes of `{}` have no GPUs", parts.name),
+            help: "take a cluster with GPUs: fabriscope clusters".to_owned(),
+        })?;
+        let roofline = Roofline::of(&gpu).ok_or_else(|| Error::Training {
+            message: format!("it is not known what `{}` computes", gpu.name),
+            help: format!("add [compute] to its part: fabriscope show {} {}", Kind::Gpu, gpu.name),
+        })?;
+        Ok(Job { model, parts, gpu, roofline })
+    }
+}
+
+fn gpus_of(job: &Job) -> u32 {
+    let node = &job.parts.sole().node;
+    job.parts.nodes() * node.machine().map_or(0, |machine| machine.gpus().len() as u32)
+}
+
+/// Whether the fullest GPU has room.
+fn fits(job: &Job, layout: &Layout) -> Result<(), Error> {
+    layout.check(&job.model.transformer).map_err(|error| Error::Training { message: error.to_string(), help: remedy(&error) })?;
+    let (kept, room) = (memory(&job.model.transformer, layout), *job.gpu.memory.size);
+    if kept.total() <= room {
+        return Ok(());
+    }
+    let gb = |bytes: Bytes| format!("{:.1} GB", bytes.0 as f64 / 1e9);
+    Err(Error::Training {
+        message: format!(
+            "{} on the fullest GPU, which has {}: parameters {}, gradients {}, optimizer {}, activations {}",
+            gb(kept.total()),
+            gb(room),
+            gb(kept.parameters),
+            gb(kept.gradients),
+            gb(kept.optimizer),
+            gb(kept.activations)
+        ),
+        help: "share more (--tp, --pp, --sharding), keep less (--recompute, --micro-batch), or go on anyway: --oversized".to_owned(),
+    })
+}
+
+fn made(job: &Job, layout: &Layout, times: &mut ClusterTimes<'_>) -> Result<Step, Error> {
+    step(&job.model.transformer, layout, &job.roofline, times).map_err(|error| match error {
+        StepError::Times(error) => error,
+        StepError::Layout(error) => Error::Training { message: error.to_string(), help: remedy(&error) },
+    })
+}
+
+fn remedy(error: &fabriscope_training::LayoutError) -> String {
+    let (whole, message) = (error.in_full(), error.to_string());
+    whole.strip_prefix(&message).unwrap_or(&whole).trim_start_matches([':', ';', ' ', '(']).trim_end_matches(')').to_owned()
+}

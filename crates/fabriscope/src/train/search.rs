@@ -1,0 +1,143 @@
+//! The layouts of a model over all GPUs of a cluster, the best first.
+//!
+//! Modelled: tensor parallelism within a node, stages that divide the layers, one to four parts of a stage, micro-batches of 1 to 8
+//! sequences, recomputation of nothing, of attention or of all, the optimizer shared among copies.
+//! Not modelled: layouts that GPUs have no memory for; they are counted.
+
+use fabriscope_catalog::Catalog;
+use fabriscope_report::{Cell, Column, Grid, Outcome};
+use fabriscope_training::memory::memory;
+use fabriscope_training::{Attention, Layout, Recompute, Sharding, Step};
+
+use super::shown::{achieved, gb, laid, ms};
+use super::times::ClusterTimes;
+use super::{Job, gpus_of, made};
+use crate::error::Error;
+
+/// The layouts that fit, ranked.
+pub(super) fn search(catalog: &Catalog, job: &Job, given: &Layout, heard: &dyn Fn(usize, usize)) -> Result<Outcome, Error> {
+    let gpus = gpus_of(job);
+    let all = layouts(job, given, gpus);
+    let room = *job.gpu.memory.size;
+    let kept: Vec<Layout> = all.iter().filter(|layout| memory(&job.model.transformer, layout).total() <= room).cloned().collect();
+    if kept.is_empty() {
+        let least = all.iter().map(|layout| memory(&job.model.transformer, layout).total()).min();
+        let told =
+            least.map_or_else(|| "none divides the model".to_owned(), |least| format!("the least takes {} of {}", gb(least), gb(room)));
+        return Err(Error::Training {
+            message: format!("no layout of `{}` fits the {gpus} GPUs of `{}`: {told}", job.model.name, job.parts.name),
+            help: "take more nodes, another --global-batch, or a shorter --sequence".to_owned(),
+        });
+    }
+    let mut times = ClusterTimes::new(catalog, job.parts.clone(), gpus)?;
+    let mut ranked: Vec<(Layout, Step)> = Vec::new();
+    for (done, layout) in kept.iter().enumerate() {
+        heard(done, kept.len());
+        ranked.push((layout.clone(), made(job, layout, &mut times)?));
+    }
+    ranked.sort_by_key(|(layout, step)| (step.parts.total(), laid(layout)));
+    let mut outcome = Outcome::new();
+    outcome.note(format!(
+        "{} on {}: {gpus} GPUs, {} sequences a step; {} layouts, {} of them without room",
+        job.model.title,
+        job.parts.name,
+        given.global_batch,
+        all.len(),
+        all.len() - kept.len()
+    ));
+    let mut grid = Grid::new([
+        Column::number("rank", "rank"),
+        Column::number("step ms", "step_ms"),
+        Column::number("TFLOP/s", "tflops_per_gpu"),
+        Column::number("exposed %", "exposed_percent"),
+        Column::number("bubble %", "bubble_percent"),
+        Column::number("GB", "memory_gb"),
+        Column::words("layout", "layout"),
+    ]);
+    let row = |rank: usize, (layout, step): &(Layout, Step)| {
+        let total = step.parts.total();
+        let share = |span: fabriscope_units::Span| 100.0 * span.as_s_f64() / total.as_s_f64().max(f64::MIN_POSITIVE);
+        [
+            Cell::count(rank),
+            Cell::number(ms(total), 1),
+            Cell::number(achieved(job, layout, total) / 1e12, 1),
+            Cell::number(share(step.parts.communication()), 1),
+            Cell::number(share(step.parts.bubble), 1),
+            Cell::number(step.memory.total().0 as f64 / 1e9, 1),
+            Cell::word(laid(layout)),
+        ]
+    };
+    let shown = SHOWN.min(ranked.len());
+    for (place, entry) in ranked.iter().enumerate().take(shown) {
+        grid.push(row(place + 1, entry));
+    }
+    if let Some(worst) = ranked.last().filter(|_| ranked.len() > shown) {
+        grid.push(row(ranked.len(), worst));
+    }
+    outcome.keyed_table("layouts", grid);
+    if let (Some((_, best)), Some((_, worst))) = (ranked.first(), ranked.last()) {
+        outcome.note(format!("the best: {}", told(best)));
+        outcome.note(format!("the worst: {}", told(worst)));
+    }
+    Ok(outcome)
+}
+
+/// What a step spends most on.
+fn told(step: &Step) -> String {
+    let mut parts = step.parts.parts().to_vec();
+    parts.sort_by_key(|(_, span)| std::cmp::Reverse(*span));
+    let named = parts.iter().take(4).filter(|(_, span)| span.as_ps() > 0).map(|(name, span)| format!("{name} {:.1} ms", ms(*span)));
+    named.collect::<Vec<_>>().join(", ")
+}
+
+fn layouts(job: &Job, given: &Layout, gpus: u32) -> Vec<Layout> {
+    let model = &job.model.transformer;
+    let per_node = gpus / job.parts.nodes().max(1);
+    let mut found = Vec::new();
+    let experts: Vec<u32> = match model.experts {
+        None => vec![1],
+        Some(experts) => powers(64.min(experts.count)),
+    };
+    let again: &[Recompute] = match given.attention {
+        Attention::Fused => &[Recompute::None, Recompute::Full],
+        Attention::Unfused => &[Recompute::None, Recompute::Selective, Recompute::Full],
+    };
+    for tensor in powers(per_node) {
+        for pipeline in (1..=gpus / tensor).filter(|stages| model.layers.is_multiple_of(*stages) && (gpus / tensor).is_multiple_of(*stages))
+        {
+            for expert in &experts {
+                for micro_batch in [1, 2, 4, 8] {
+                    for recompute in again {
+                        for interleave in [1, 2, 4].into_iter().take(if pipeline > 1 { 3 } else { 1 }) {
+                            let data = gpus / tensor / pipeline / given.context;
+                            let layout = Layout {
+                                tensor,
+                                pipeline,
+                                data: data.max(1),
+                                expert: *expert,
+                                interleave,
+                                micro_batch,
+                                recompute: *recompute,
+                                sequence_parallel: tensor > 1,
+                                sharding: Sharding::Optimizer,
+                                ..given.clone()
+                            };
+                            if layout.gpus() == u64::from(gpus) && layout.check(model).is_ok() {
+                                found.push(layout);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+    found
+}
+
+/// 1, 2, 4 … up to `most`.
+fn powers(most: u32) -> Vec<u32> {
+    (0..32).map(|power| 1 << power).take_while(|count| *count <= most.max(1)).collect()
+}
+
+/// Layouts of the table, beside the worst.
+const SHOWN: usize = 12;

@@ -1,0 +1,97 @@
+//! A step as people and programs read it.
+
+use fabriscope_report::{Cell, Column, Grid, Outcome};
+use fabriscope_training::{Layout, Recompute, Schedule, Sharding, Step, shape};
+use fabriscope_units::{Bytes, Span};
+
+use super::Job;
+
+/// A step with its parts.
+pub(super) fn outcome(job: &Job, layout: &Layout, step: &Step) -> Outcome {
+    let mut outcome = Outcome::new();
+    let model = &job.model.transformer;
+    let total = step.parts.total();
+    outcome.note(format!("{} on {}: {}", job.model.title, job.parts.name, laid(layout)));
+    outcome.note(format!(
+        "{:.4} billion parameters; a GPU keeps at most {} of {}: parameters {}, gradients {}, optimizer {}, activations {}",
+        shape::parameters(model) as f64 / 1e9,
+        gb(step.memory.total()),
+        gb(*job.gpu.memory.size),
+        gb(step.memory.parameters),
+        gb(step.memory.gradients),
+        gb(step.memory.optimizer),
+        gb(step.memory.activations)
+    ));
+    let mut grid = Grid::new([Column::words("part", "part"), Column::number("ms", "ms"), Column::number("%", "percent")]);
+    let share = |span: Span| 100.0 * span.as_s_f64() / total.as_s_f64().max(f64::MIN_POSITIVE);
+    for (name, span) in step.parts.parts().into_iter().filter(|(_, span)| *span > Span::ZERO) {
+        grid.push([Cell::word(name), Cell::number(ms(span), 3), Cell::number(share(span), 2)]);
+    }
+    grid.push([Cell::word("step"), Cell::number(ms(total), 3), Cell::number(100.0, 2)]);
+    outcome.keyed_table("parts", grid);
+    let rate = achieved(job, layout, total);
+    let peak = job.gpu.compute.as_ref().map_or(0.0, |compute| compute.matrix.as_f64());
+    let tokens = f64::from(layout.global_batch) * f64::from(model.sequence) / total.as_s_f64();
+    outcome.note(format!(
+        "{:.1} TFLOP/s for each GPU, {:.1} % of the peak; {:.0} tokens/s, {:.1} for each GPU; exposed communication {:.1} %, bubble {:.1} %",
+        rate / 1e12,
+        100.0 * rate / peak,
+        tokens,
+        tokens / layout.gpus() as f64,
+        share(step.parts.communication()),
+        share(step.parts.bubble)
+    ));
+    outcome.note(format!("the parts are those of stage {}, which ends last; what is largest: {}", step.stage, largest(step)));
+    outcome.set("step_s", total.as_s_f64());
+    outcome.set("tflops_per_gpu", rate / 1e12);
+    outcome.set("tokens_per_s", tokens);
+    outcome.set("exposed_percent", share(step.parts.communication()));
+    outcome.set("memory_bytes", step.memory.total().0);
+    outcome
+}
+
+/// Operations per second of each GPU as publications count them.
+pub(super) fn achieved(job: &Job, layout: &Layout, total: Span) -> f64 {
+    let again = layout.recompute == Recompute::Full;
+    let operations = shape::operations(&job.model.transformer, u64::from(layout.global_batch), again);
+    operations / total.as_s_f64() / layout.gpus() as f64
+}
+
+fn largest(step: &Step) -> &'static str {
+    step.parts.parts().into_iter().max_by_key(|(_, span)| *span).map_or("nothing", |(name, _)| name)
+}
+
+/// A layout in a line.
+pub(super) fn laid(layout: &Layout) -> String {
+    let mut words = vec![format!("tp {} pp {} dp {}", layout.tensor, layout.pipeline, layout.data)];
+    let mut add = |wanted: bool, word: String| {
+        if wanted {
+            words.push(word);
+        }
+    };
+    add(layout.context > 1, format!("cp {}", layout.context));
+    add(layout.expert > 1, format!("ep {}", layout.expert));
+    add(layout.interleave > 1, format!("{} parts a stage", layout.interleave));
+    add(layout.sequence_parallel, "sequence parallel".to_owned());
+    add(layout.schedule == Schedule::GPipe, "GPipe".to_owned());
+    add(layout.schedule == Schedule::ZeroBubble, "zero bubble".to_owned());
+    add(layout.recompute == Recompute::Full, "all computed again".to_owned());
+    add(layout.recompute == Recompute::Selective, "attention computed again".to_owned());
+    let shared = match layout.sharding {
+        Sharding::None => "",
+        Sharding::Optimizer => "optimizer shared",
+        Sharding::Gradients => "optimizer and gradients shared",
+        Sharding::Parameters => "parameters shared",
+    };
+    add(!shared.is_empty(), shared.to_owned());
+    add(true, format!("{} micro-batches of {} a copy", layout.micro_batches(), layout.micro_batch));
+    words.join(", ")
+}
+
+pub(super) fn gb(bytes: Bytes) -> String {
+    format!("{:.1} GB", bytes.0 as f64 / 1e9)
+}
+
+pub(super) fn ms(span: Span) -> f64 {
+    span.as_us_f64() / 1000.0
+}

@@ -1,0 +1,310 @@
+//! How long operations of a job's groups take on a cluster.
+//!
+//! Source: NCCL as `fabriscope-nccl` has it: channels, rings and trees, the choice by its table of costs.
+//! Modelled: groups within a node by the library itself, step by step, as `bench` runs it; groups between nodes as fluids: every channel of
+//! every group of the job is a fluid along its ring or tree, and moves with all others at max-min fair rates. The latency is that of the
+//! library's own table. Neighbours of a pipeline: a message alone between two nodes by packets, and what it loses of its rate to the others.
+//! Not modelled: groups of kinds that meet each other on the network.
+
+use std::collections::BTreeMap;
+
+use fabriscope_catalog::{Catalog, ResolvedCluster};
+use fabriscope_engine::Cluster;
+use fabriscope_engine_flow::{Fluid, adapters_of_gpus, rates};
+use fabriscope_nccl::{self as nccl, Algorithm, Protocol, Transport};
+use fabriscope_platform::nccl::Library;
+use fabriscope_training::{CommunicationTimes, Group, Operation};
+use fabriscope_units::{Bytes, Rate, Span};
+
+use crate::ask::bench;
+use crate::error::Error;
+
+/// The times of a job's operations, each asked once.
+pub(crate) struct ClusterTimes<'a> {
+    catalog: &'a Catalog,
+    parts: ResolvedCluster,
+    cluster: Cluster,
+    library: Library,
+    /// Of the job.
+    gpus: u32,
+    per_node: u32,
+    /// The adapter of each GPU of a node.
+    adapters: Vec<u32>,
+    known: BTreeMap<(Operation, Bytes, Group), Known>,
+    /// The slowest of the fluids of a shape.
+    rates: BTreeMap<(Group, Shape), (Rate, Span)>,
+    plans: BTreeMap<(u32, u32), (nccl::Communicator, nccl::Tuner)>,
+}
+
+/// What is known of an operation.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    span: Span,
+    processors: u32,
+}
+
+/// How fluids of groups lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Shape {
+    Rings(u32, Rate),
+    Trees(u32, Rate),
+    Pairs,
+    Alone,
+    Everybody,
+}
+
+impl<'a> ClusterTimes<'a> {
+    /// For a job of `gpus` on the first nodes of a cluster.
+    ///
+    /// # Errors
+    /// GPUs without a library, a fabric that its switches cannot form.
+    pub fn new(catalog: &'a Catalog, parts: ResolvedCluster, gpus: u32) -> Result<ClusterTimes<'a>, Error> {
+        let refused = |what: String, help: &str| Error::Training { message: what, help: help.to_owned() };
+        let library = Library::of(&parts).ok_or_else(|| {
+            refused(
+                format!("no library of collective operations runs on the GPUs of `{}`", parts.name),
+                "name one: collectives = \"nccl-2.18\"",
+            )
+        })?;
+        let cluster =
+            Cluster::new(parts.clone()).map_err(|error| refused(error.to_string(), "look at the topology: fabriscope topo check"))?;
+        let per_node = library.gpus();
+        let adapters = adapters_of_gpus(&cluster, per_node)
+            .map_err(|error| refused(error.to_string(), "use nodes whose GPUs and adapters are joined"))?;
+        Ok(ClusterTimes {
+            catalog,
+            cluster,
+            adapters,
+            gpus,
+            per_node,
+            library,
+            parts,
+            known: BTreeMap::new(),
+            rates: BTreeMap::new(),
+            plans: BTreeMap::new(),
+        })
+    }
+
+    fn known(&mut self, operation: Operation, bytes: Bytes, group: Group) -> Result<Known, Error> {
+        if group.size <= 1 || bytes == Bytes::ZERO {
+            return Ok(Known { span: Span::ZERO, processors: 0 });
+        }
+        if let Some(known) = self.known.get(&(operation, bytes, group)) {
+            return Ok(*known);
+        }
+        let known = if self.within(group) { self.in_node(operation, bytes, group.size)? } else { self.between(operation, bytes, group)? };
+        self.known.insert((operation, bytes, group), known);
+        Ok(known)
+    }
+
+    /// Whether all groups of the kind lie within nodes.
+    fn within(&self, group: Group) -> bool {
+        let span = u64::from(group.size) * u64::from(group.stride);
+        span <= u64::from(self.per_node) && u64::from(self.per_node).is_multiple_of(span)
+    }
+
+    /// Members of a group on each of its nodes.
+    fn on_each(&self, group: Group) -> u32 {
+        (self.per_node / group.stride.max(1)).clamp(1, group.size)
+    }
+
+    /// By the library on one node, which nobody shares with it.
+    fn in_node(&self, operation: Operation, bytes: Bytes, size: u32) -> Result<Known, Error> {
+        self.benched(operation, bytes, (1, size))
+    }
+
+    /// What `bench` prints, and the channels it says.
+    fn benched(&self, operation: Operation, bytes: Bytes, (nodes, each): (u32, u32)) -> Result<Known, Error> {
+        let ranks = u64::from(nodes * each);
+        let bytes = bytes.0.next_multiple_of(ranks * 16);
+        let outcome = bench(tool(operation), &self.parts)
+            .catalog(self.catalog)
+            .nodes(nodes)
+            .ranks_per_node(each)
+            .args(["-b".to_owned(), bytes.to_string(), "-e".to_owned(), bytes.to_string(), "-n".to_owned(), "5".to_owned()])
+            .outcome()?;
+        let points = outcome.get("points").and_then(|points| points.as_array());
+        let time = points.and_then(|points| points.iter().find(|point| point["metric"] == "time")?["value"].as_f64());
+        let remarks = outcome.get("remarks").map(ToString::to_string).unwrap_or_default();
+        let channels = remarks.split(" channels").next().and_then(|before| before.rsplit(' ').next()?.parse().ok());
+        let us = time.ok_or_else(|| Error::Training {
+            message: format!("`{}` gave no time on `{}`", tool(operation), self.parts.name),
+            help: "run it by itself: fabriscope bench".to_owned(),
+        })?;
+        Ok(Known { span: Span::from_ps((us * 1e6) as u64), processors: channels.unwrap_or(CHANNELS_OF_PAIR) })
+    }
+
+    /// As fluids, on the nodes where the groups are.
+    fn between(&mut self, operation: Operation, bytes: Bytes, group: Group) -> Result<Known, Error> {
+        let size = f64::from(group.size);
+        let others = (size - 1.0) / size;
+        let (shape, latency, moved, processors) = match operation {
+            Operation::AllReduce | Operation::AllGather | Operation::ReduceScatter => {
+                let each = self.on_each(group);
+                let (communicator, tuner) = self.plan(group.size.div_ceil(each), each)?;
+                let (choice, entry) = chosen(tuner, operation, bytes).map_err(|error| told(&error))?;
+                let channels = choice.channels.min(communicator.channels()).max(1);
+                let most = self.library.pace(choice.protocol).rate;
+                let share = bytes.0 as f64 / f64::from(channels);
+                let (shape, moved) = match (choice.algorithm, operation) {
+                    (Algorithm::Tree, _) => (Shape::Trees(channels, most), share),
+                    (_, Operation::AllReduce) => (Shape::Rings(channels, most), 2.0 * others * share),
+                    _ => (Shape::Rings(channels, most), others * share),
+                };
+                (shape, entry, moved, channels)
+            }
+            Operation::AllToAll => {
+                let steps = u64::from(group.size - 1);
+                let latency = self.library.call + self.library.kernel_start + self.library.proxy_step * steps;
+                (Shape::Everybody, latency, bytes.0 as f64 * others, CHANNELS_OF_PAIR)
+            }
+            Operation::SendReceive => {
+                let alone = self.benched(operation, bytes, (2, 1))?;
+                let (rate, _) = self.rate(group, Shape::Pairs)?;
+                let (free, _) = self.rate(group, Shape::Alone)?;
+                let lost = rate.time(bytes).saturating_sub(free.max(rate).time(bytes));
+                return Ok(Known { span: alone.span + lost, ..alone });
+            }
+        };
+        let (rate, crossing) = self.rate(group, shape)?;
+        let steps = if matches!(shape, Shape::Everybody) { 1 } else { 0 };
+        Ok(Known { span: latency + crossing * steps + rate.time(Bytes(moved as u64)), processors })
+    }
+
+    /// The library's plan for nodes with so many GPUs each.
+    fn plan(&mut self, nodes: u32, each: u32) -> Result<&(nccl::Communicator, nccl::Tuner), Error> {
+        if !self.plans.contains_key(&(nodes, each)) {
+            let plan = self.library.join(nodes, each, &self.library.settings).map_err(|error| told(&error))?;
+            let tuner = nccl::Tuner::new(&plan);
+            self.plans.insert((nodes, each), (plan, tuner));
+        }
+        self.plans.get(&(nodes, each)).ok_or_else(|| Error::Training { message: "no plan".to_owned(), help: String::new() })
+    }
+
+    /// What the slowest fluid of a shape moves while all groups of the kind do the same.
+    fn rate(&mut self, group: Group, shape: Shape) -> Result<(Rate, Span), Error> {
+        if let Some(known) = self.rates.get(&(group, shape)) {
+            return Ok(*known);
+        }
+        let members = |number: u32| -> Vec<u32> {
+            let (block, within) = (number / group.stride, number % group.stride);
+            let first = block * group.stride * group.size + within;
+            (0..group.size).map(|rank| first + rank * group.stride).collect()
+        };
+        // Blocks of groups side by side; ends of a pipeline are one block that does not fill the job.
+        let whole = self.gpus / (group.size * group.stride);
+        let groups = (whole * group.stride).max(group.stride.min(self.gpus.saturating_sub((group.size - 1) * group.stride)));
+        let each = self.on_each(group);
+        let mut fluids = Vec::new();
+        for number in 0..groups {
+            let members = members(number);
+            let at = |rank: u32| members[rank as usize];
+            match shape {
+                Shape::Rings(channels, most) => {
+                    let adapters = self.adapters.clone();
+                    let (plan, _) = self.plan(group.size.div_ceil(each), each)?;
+                    for channel in 0..channels {
+                        let edges = (0..group.size).map(|rank| (rank, plan.ring(channel, rank).next));
+                        let way = |(from, to)| crossing(plan, &adapters, (from, to, channel), Algorithm::Ring);
+                        let ways = edges.filter_map(way).map(|(from, to)| (at(from), at(to), 1.0)).collect();
+                        fluids.push(Fluid { ways, most });
+                    }
+                }
+                Shape::Trees(channels, most) => {
+                    let adapters = self.adapters.clone();
+                    let (plan, _) = self.plan(group.size.div_ceil(each), each)?;
+                    for channel in 0..channels {
+                        let edges = (0..group.size).filter_map(|rank| Some((rank, plan.tree(channel, rank).up?)));
+                        let both = edges.flat_map(|(rank, up)| [(rank, up), (up, rank)]);
+                        let way = |(from, to)| crossing(plan, &adapters, (from, to, channel), Algorithm::Tree);
+                        let ways = both.filter_map(way).map(|(from, to)| (at(from), at(to), 1.0)).collect();
+                        fluids.push(Fluid { ways, most });
+                    }
+                }
+                Shape::Pairs => {
+                    let most = Rate::from_bps(u64::MAX);
+                    fluids.extend(members.windows(2).map(|pair| Fluid { ways: vec![(pair[0], pair[1], 1.0)], most }));
+                }
+                Shape::Alone if number > 0 => {}
+                Shape::Alone => fluids.push(Fluid { ways: vec![(members[0], members[1], 1.0)], most: Rate::from_bps(u64::MAX) }),
+                Shape::Everybody => {
+                    let share = 1.0 / f64::from(group.size - 1);
+                    let most = Rate::from_bps(u64::MAX);
+                    for from in &members {
+                        let ways = members.iter().filter(|to| *to != from).map(|to| (*from, *to, share)).collect();
+                        fluids.push(Fluid { ways, most });
+                    }
+                }
+            }
+        }
+        let found = rates(&self.cluster, self.gpus, self.per_node, &fluids).map_err(|error| Error::Training {
+            message: format!("the job as fluids: {error}"),
+            help: "use a cluster whose routes are fixed, with room for the job".to_owned(),
+        })?;
+        let slowest = found.rates.into_iter().min().unwrap_or_default();
+        self.rates.insert((group, shape), (slowest, found.latency));
+        Ok((slowest, found.latency))
+    }
+}
+
+impl CommunicationTimes for ClusterTimes<'_> {
+    type Error = Error;
+    fn time(&mut self, operation: Operation, bytes: Bytes, group: Group) -> Result<Span, Error> {
+        Ok(self.known(operation, bytes, group)?.span)
+    }
+    fn processors(&mut self, operation: Operation, bytes: Bytes, group: Group) -> Result<u32, Error> {
+        Ok(self.known(operation, bytes, group)?.processors)
+    }
+}
+
+/// Between which ranks an edge of a channel crosses the network: those whose GPUs are nearest to the adapters that the library takes, as data
+/// get there over the links of the node. Nothing where both ends are on one node.
+fn crossing(plan: &nccl::Communicator, adapters: &[u32], (from, to, channel): (u32, u32, u32), algorithm: Algorithm) -> Option<(u32, u32)> {
+    let Transport::Net(way) = plan.transport(from, to, channel, algorithm) else { return None };
+    let near = |rank: u32, adapter: u32| {
+        let node = plan.seat(rank).node;
+        let ranks = plan.ranks_of(node).iter().copied();
+        let own = |other: &u32| adapters.get(plan.seat(*other).gpu as usize) == Some(&adapter);
+        ranks.filter(own).min_by_key(|other| *other != rank).unwrap_or(rank)
+    };
+    Some((near(from, way.send_adapter), near(to, way.receive_adapter)))
+}
+
+/// What the library takes of rings and trees, and its latency.
+fn chosen(tuner: &nccl::Tuner, operation: Operation, bytes: Bytes) -> Result<(nccl::Choice, Span), nccl::NcclError> {
+    let of = match operation {
+        Operation::AllGather => nccl::Operation::AllGather,
+        Operation::ReduceScatter => nccl::Operation::ReduceScatter,
+        _ => nccl::Operation::AllReduce,
+    };
+    let mut best: Option<(Span, Algorithm, Protocol)> = None;
+    for algorithm in [Algorithm::Ring, Algorithm::Tree] {
+        for protocol in Protocol::ALL {
+            let estimate = tuner.estimate(of, algorithm, protocol, bytes);
+            if let Some(estimate) = estimate.filter(|estimate| best.is_none_or(|(known, ..)| *estimate < known)) {
+                best = Some((estimate, algorithm, protocol));
+            }
+        }
+    }
+    let (_, algorithm, protocol) = best.ok_or(nccl::NcclError::NoAlgorithm { operation: of })?;
+    let latency = tuner.entry(of, algorithm, protocol).map_or(Span::ZERO, |entry| entry.as_units().0);
+    Ok((tuner.with(of, algorithm, protocol, bytes)?, latency))
+}
+
+fn told(error: &nccl::NcclError) -> Error {
+    use fabriscope_units::Remedy;
+    Error::Training { message: error.in_full(), help: "see how the library sees it: fabriscope show nccl".to_owned() }
+}
+
+const fn tool(operation: Operation) -> &'static str {
+    match operation {
+        Operation::AllReduce => "all_reduce_perf",
+        Operation::AllGather => "all_gather_perf",
+        Operation::ReduceScatter => "reduce_scatter_perf",
+        Operation::AllToAll => "alltoall_perf",
+        Operation::SendReceive => "sendrecv_perf",
+    }
+}
+
+/// Basis: published, NCCL's channels for a peer on the network.
+const CHANNELS_OF_PAIR: u32 = 2;

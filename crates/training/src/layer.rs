@@ -1,0 +1,427 @@
+//! What a GPU does for a layer and a micro-batch: its kernels and the operations of its groups, forward and backward.
+//!
+//! Source: Narayanan et al., SC 2021, §2.3 (tensor parallelism: two all-reduces a layer and pass); Korthikanti et al., §4 (sequence
+//! parallelism: all-gather and reduce-scatter in their place), §5 (recomputation); DeepSeek-V2 (arXiv 2405.04434) for latent attention;
+//! Liu et al., "Ring Attention" (arXiv 2310.01889).
+//! Modelled: multiplications with both gradients, attention fused or through memory, norms, activations, dropout and residuals as bytes
+//! of memory, routing to experts with all of them taking the same number of tokens.
+//! Not modelled: tokens dropped or unevenly routed.
+
+use fabriscope_catalog::Transformer;
+use fabriscope_units::{Bytes, Span};
+
+use crate::layout::{Attention, Layout, Precision, Recompute};
+use crate::roofline::{Kernel, Roofline};
+use crate::shape;
+use crate::times::{CommunicationTimes, Group, Operation};
+
+/// What a piece of work belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Activations of a tensor group.
+    Tensor,
+    /// Keys and values that go round among those who share a sequence.
+    Context,
+    /// Tokens to experts and back.
+    Expert,
+}
+
+/// One piece of work of the forward pass; the backward pass is made from it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Work {
+    /// A multiplication.
+    Matrix(Kernel),
+    /// Attention in one kernel.
+    Attention(Kernel),
+    /// Bytes of memory: in the forward pass, in the backward pass.
+    Memory(u64, u64),
+    /// An operation of a group.
+    Together(Purpose, Operation, Bytes),
+}
+
+/// Spans of a direction, by what they are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Spans {
+    /// Multiplications.
+    pub matrix: Span,
+    /// Those of them that give the gradients of weights.
+    pub weights: Span,
+    /// Attention in one kernel.
+    pub attention: Span,
+    /// Kernels that stream through memory.
+    pub memory: Span,
+    /// Operations of tensor groups.
+    pub tensor: Span,
+    /// Keys and values, as far as attention does not hide them.
+    pub context: Span,
+    /// Tokens to experts and back.
+    pub expert: Span,
+    /// Parameters that are gathered and gradients that are scattered, as far as nothing hides them.
+    pub data: Span,
+    /// What computing takes longer meanwhile.
+    pub slowed: Span,
+}
+
+impl Spans {
+    /// All of it but `data` and `slowed`, one behind the other.
+    #[must_use]
+    pub fn total(&self) -> Span {
+        self.computing() + self.tensor + self.context + self.expert
+    }
+    /// What kernels compute.
+    #[must_use]
+    pub fn computing(&self) -> Span {
+        self.matrix + self.attention + self.memory
+    }
+    /// The same `count` times.
+    #[must_use]
+    pub fn times(self, count: u64) -> Spans {
+        self.each(Spans::default(), |own, _| own * count)
+    }
+    /// Both.
+    #[must_use]
+    pub fn plus(self, other: Spans) -> Spans {
+        self.each(other, |own, other| own + other)
+    }
+    fn each(self, other: Spans, join: impl Fn(Span, Span) -> Span) -> Spans {
+        Spans {
+            matrix: join(self.matrix, other.matrix),
+            weights: join(self.weights, other.weights),
+            attention: join(self.attention, other.attention),
+            memory: join(self.memory, other.memory),
+            tensor: join(self.tensor, other.tensor),
+            context: join(self.context, other.context),
+            expert: join(self.expert, other.expert),
+            data: join(self.data, other.data),
+            slowed: join(self.slowed, other.slowed),
+        }
+    }
+}
+
+/// Forward and backward of something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Passes {
+    /// The forward pass.
+    pub forward: Spans,
+    /// The backward pass, with what is computed again.
+    pub backward: Spans,
+}
+
+impl Passes {
+    /// The same `count` times.
+    #[must_use]
+    pub fn times(self, count: u64) -> Passes {
+        Passes { forward: self.forward.times(count), backward: self.backward.times(count) }
+    }
+    /// Both.
+    #[must_use]
+    pub fn plus(self, other: Passes) -> Passes {
+        Passes { forward: self.forward.plus(other.forward), backward: self.backward.plus(other.backward) }
+    }
+}
+
+/// A micro-batch as a rank sees it.
+struct Tokens {
+    /// Tokens of the tensor group.
+    all: u64,
+    /// Those of which the rank keeps norms and residuals.
+    own: u64,
+    /// Tokens that a token attends to.
+    keys: u64,
+    sequences: u64,
+}
+
+impl Tokens {
+    fn of(model: &Transformer, layout: &Layout) -> Tokens {
+        let (sequences, keys) = (u64::from(layout.micro_batch), u64::from(model.sequence));
+        let all = sequences * keys / u64::from(layout.context);
+        let own = if layout.sequence_parallel { all / u64::from(layout.tensor) } else { all };
+        Tokens { all, own: own.max(1), keys, sequences }
+    }
+}
+
+/// The forward pass of a layer, with experts or without.
+#[must_use]
+pub fn forward(model: &Transformer, layout: &Layout, with_experts: bool) -> Vec<Work> {
+    let tokens = Tokens::of(model, layout);
+    let mut work = Vec::new();
+    norm(model, layout, &tokens, &mut work);
+    attention(model, layout, &tokens, &mut work);
+    leave(model, layout, &tokens, &mut work);
+    norm(model, layout, &tokens, &mut work);
+    match model.experts.filter(|_| with_experts) {
+        None => feed_forward(model, layout, &tokens, u64::from(model.feed_forward), &mut work),
+        Some(experts) => {
+            if experts.shared > 0 {
+                feed_forward(model, layout, &tokens, u64::from(experts.shared) * u64::from(experts.feed_forward), &mut work);
+            }
+            expert_layer(model, layout, &tokens, &mut work);
+        }
+    }
+    leave(model, layout, &tokens, &mut work);
+    work
+}
+
+const fn linear(m: u64, n: u64, k: u64, precision: Precision) -> Work {
+    Work::Matrix(Kernel::Matrix { m, n, k, batch: 1, precision })
+}
+
+/// Bytes of an activation.
+const WIDTH: u64 = 2;
+
+/// A norm, and all tokens of the tensor group behind it.
+fn norm(model: &Transformer, layout: &Layout, tokens: &Tokens, work: &mut Vec<Work>) {
+    let (own, hidden) = (tokens.own, u64::from(model.hidden));
+    // Read and written; backward the input, its gradient and that of the residual.
+    work.push(Work::Memory(own * hidden * 2 * WIDTH, own * hidden * 4 * WIDTH));
+    if layout.sequence_parallel && layout.tensor > 1 {
+        work.push(Work::Together(Purpose::Tensor, Operation::AllGather, Bytes(tokens.all * hidden * WIDTH)));
+    }
+}
+
+/// The sum over the tensor group, bias, dropout and residual.
+fn leave(model: &Transformer, layout: &Layout, tokens: &Tokens, work: &mut Vec<Work>) {
+    let (own, hidden) = (tokens.own, u64::from(model.hidden));
+    if layout.tensor > 1 {
+        let operation = if layout.sequence_parallel { Operation::ReduceScatter } else { Operation::AllReduce };
+        work.push(Work::Together(Purpose::Tensor, operation, Bytes(tokens.all * hidden * WIDTH)));
+    }
+    // Input, residual, output and a byte of mask; backward gradient, mask, gradient.
+    work.push(Work::Memory(own * hidden * (3 * WIDTH + 1), own * hidden * (2 * WIDTH + 1)));
+}
+
+fn attention(model: &Transformer, layout: &Layout, tokens: &Tokens, work: &mut Vec<Work>) {
+    let (all, hidden, tensor) = (tokens.all, u64::from(model.hidden), u64::from(layout.tensor));
+    let (heads, precision) = (u64::from(model.heads) / tensor, layout.precision);
+    let (query_key, value, kv_bytes) = match model.latent {
+        Some(latent) => {
+            let [query_rank, kv_rank, content, rotary, value] =
+                [latent.query_rank, latent.kv_rank, latent.content, latent.rotary, latent.value].map(u64::from);
+            if query_rank > 0 {
+                work.push(linear(all, query_rank, hidden, precision));
+            }
+            work.push(linear(all, heads * (content + rotary), if query_rank > 0 { query_rank } else { hidden }, precision));
+            work.push(linear(all, kv_rank + rotary, hidden, precision));
+            work.push(linear(all, heads * (content + value), kv_rank, precision));
+            (content + rotary, value, heads * (content + rotary + value) * WIDTH)
+        }
+        None => {
+            let (head, kv) = (shape::head_size(model), shape::kv_heads(model).div_ceil(tensor));
+            work.push(linear(all, (heads + 2 * kv) * head, hidden, precision));
+            (head, head, 2 * kv * head * WIDTH)
+        }
+    };
+    let context = u64::from(layout.context);
+    match layout.attention {
+        Attention::Fused => {
+            // A token attends to those before it: half of the scores.
+            let operations = (all * tokens.keys * heads * (query_key + value)) as f64;
+            let bytes = all * heads * (query_key + 2 * value) * WIDTH + all * context * kv_bytes;
+            work.push(Work::Attention(Kernel::Attention { operations, bytes }));
+        }
+        Attention::Unfused => {
+            let (batch, rows) = (tokens.sequences * heads, all / tokens.sequences);
+            let scores = batch * rows * tokens.keys;
+            let precision = Precision::Bits16;
+            work.push(Work::Matrix(Kernel::Matrix { m: rows, n: tokens.keys, k: query_key, batch, precision }));
+            // Softmax with scale and mask, then dropout with a byte of mask.
+            work.push(Work::Memory(scores * 2 * WIDTH, scores * 3 * WIDTH));
+            work.push(Work::Memory(scores * (2 * WIDTH + 1), scores * (2 * WIDTH + 1)));
+            work.push(Work::Matrix(Kernel::Matrix { m: rows, n: value, k: tokens.keys, batch, precision }));
+        }
+    }
+    if context > 1 {
+        work.push(Work::Together(Purpose::Context, Operation::SendReceive, Bytes((context - 1) * all * kv_bytes)));
+    }
+    work.push(linear(all, hidden, heads * value, precision));
+}
+
+fn feed_forward(model: &Transformer, layout: &Layout, tokens: &Tokens, inside: u64, work: &mut Vec<Work>) {
+    let (all, hidden, inside) = (tokens.all, u64::from(model.hidden), inside / u64::from(layout.tensor));
+    let first = shape::matrices(model) - 1;
+    work.push(linear(all, first * inside, hidden, layout.precision));
+    work.push(Work::Memory(all * inside * (first + 1) * WIDTH, all * inside * (2 * first + 1) * WIDTH));
+    work.push(linear(all, hidden, inside, layout.precision));
+}
+
+fn expert_layer(model: &Transformer, layout: &Layout, tokens: &Tokens, work: &mut Vec<Work>) {
+    let Some(experts) = model.experts else { return };
+    let (hidden, group) = (u64::from(model.hidden), u64::from(layout.expert));
+    let [count, per_token, inside] = [experts.count, experts.per_token, experts.feed_forward].map(u64::from);
+    work.push(linear(tokens.own, count, hidden, Precision::Bits16));
+    let copies = tokens.own * per_token;
+    let bytes = copies * hidden * WIDTH;
+    // Tokens are put in the order of their experts.
+    work.push(Work::Memory(2 * bytes, 2 * bytes));
+    if group > 1 {
+        work.push(Work::Together(Purpose::Expert, Operation::AllToAll, Bytes(bytes)));
+    }
+    let (local, first) = (count / group, shape::matrices(model) - 1);
+    // As many come from the others of the group as go to them.
+    let (tensor, gathered) = (u64::from(layout.tensor), tokens.all / tokens.own);
+    let each = (copies * gathered / local.max(1)).max(1);
+    let inside = (inside / tensor).max(1);
+    let product = |n, k| Work::Matrix(Kernel::Matrix { m: each, n, k, batch: local, precision: layout.precision });
+    work.push(product(first * inside, hidden));
+    work.push(Work::Memory(each * local * inside * (first + 1) * WIDTH, each * local * inside * (2 * first + 1) * WIDTH));
+    work.push(product(hidden, inside));
+    if group > 1 {
+        work.push(Work::Together(Purpose::Expert, Operation::AllToAll, Bytes(bytes)));
+    }
+    work.push(Work::Memory(2 * bytes, 2 * bytes));
+}
+
+/// What the first and the last part of the pipeline do besides.
+#[must_use]
+pub fn ends(model: &Transformer, layout: &Layout) -> (Vec<Work>, Vec<Work>) {
+    let tokens = Tokens::of(model, layout);
+    let (all, hidden, tensor) = (tokens.all, u64::from(model.hidden), u64::from(layout.tensor));
+    let mut first = vec![Work::Memory(tokens.own * hidden * 3 * WIDTH, tokens.own * hidden * 3 * WIDTH)];
+    let mut last = Vec::new();
+    norm(model, layout, &tokens, &mut last);
+    let words = u64::from(model.vocabulary).div_ceil(tensor);
+    last.push(linear(all, words, hidden, Precision::Bits16));
+    last.push(Work::Memory(all * words * LOSS_BYTES.0, all * words * LOSS_BYTES.1));
+    if tensor > 1 {
+        first.push(Work::Together(Purpose::Tensor, Operation::AllReduce, Bytes(all * hidden * WIDTH)));
+        last.push(Work::Together(Purpose::Tensor, Operation::AllReduce, Bytes(3 * all * 4)));
+    }
+    (first, last)
+}
+
+/// Bytes of a score that the loss moves, forward and backward: to 32 bits (6), maximum (4), difference (8), exponential (8), sum (4), quotient
+/// (8); the gradient in place (8) and to 16 bits (6).
+///
+/// Source: Megatron-LM, megatron/core/tensor_parallel/cross_entropy.py, a kernel for each operation.
+const LOSS_BYTES: (u64, u64) = (38, 14);
+
+/// How long work takes in both directions.
+///
+/// # Errors
+/// What the cluster cannot do.
+pub fn passes<T: CommunicationTimes>(
+    work: &[Work],
+    layout: &Layout,
+    roofline: &Roofline,
+    times: &mut T,
+) -> Result<Passes, T::Error> {
+    let mut passes = Passes::default();
+    // What hides an exchange of keys and values.
+    let (mut hides, mut hides_back) = (Span::ZERO, Span::ZERO);
+    for (index, each) in work.iter().enumerate() {
+        let (forward, backward) = (&mut passes.forward, &mut passes.backward);
+        match *each {
+            Work::Matrix(kernel) => {
+                forward.matrix += roofline.time(&kernel);
+                let (input, weights) = gradients(kernel);
+                let weights = roofline.time(&weights);
+                backward.matrix += roofline.time(&input) + weights;
+                backward.weights += weights;
+            }
+            Work::Attention(kernel) => {
+                let Kernel::Attention { operations, bytes } = kernel else { continue };
+                // Scores are computed again: five multiplications for two.
+                let back = Kernel::Attention { operations: 2.5 * operations, bytes: 2 * bytes };
+                (hides, hides_back) = (roofline.time(&kernel), roofline.time(&back));
+                forward.attention += hides;
+                backward.attention += hides_back;
+            }
+            Work::Memory(there, back) => {
+                forward.memory += roofline.stream(Bytes(there));
+                backward.memory += roofline.stream(Bytes(back));
+            }
+            Work::Together(purpose, operation, bytes) => {
+                let (there, back) = (operation, mirrored(operation));
+                let group = group(layout, purpose);
+                let there = times.time(there, bytes, group)?;
+                match purpose {
+                    Purpose::Tensor => {
+                        let back = times.time(back, bytes, group)?;
+                        let beside = beside(work, index, operation).filter(|_| layout.overlap_tensor);
+                        let exposed = |whole: Span, product: Option<Kernel>| match product {
+                            None => whole,
+                            Some(kernel) => piecewise(whole, roofline.time(&kernel), layout.tensor),
+                        };
+                        forward.tensor += exposed(there, beside);
+                        backward.tensor += exposed(back, beside.map(|kernel| gradients(kernel).0));
+                    }
+                    Purpose::Expert => {
+                        forward.expert += there;
+                        backward.expert += there;
+                    }
+                    Purpose::Context => {
+                        forward.context += there.saturating_sub(hides);
+                        // Their gradients go round with them.
+                        backward.context += (there * 2).saturating_sub(hides_back);
+                    }
+                }
+            }
+        }
+    }
+    match layout.recompute {
+        Recompute::None => {}
+        Recompute::Full => passes.backward = passes.backward.plus(passes.forward),
+        Recompute::Selective => {
+            let again: Vec<Work> = core(work).copied().collect();
+            for each in again {
+                match each {
+                    Work::Matrix(kernel) => passes.backward.matrix += roofline.time(&kernel),
+                    Work::Memory(there, _) => passes.backward.memory += roofline.stream(Bytes(there)),
+                    _ => {}
+                }
+            }
+        }
+    }
+    Ok(passes)
+}
+
+/// The multiplication that reads what a group gathers, or makes what it scatters; an all-reduce waits for all of it.
+fn beside(work: &[Work], index: usize, operation: Operation) -> Option<Kernel> {
+    let neighbour = match operation {
+        Operation::AllGather => work.get(index + 1),
+        Operation::ReduceScatter => index.checked_sub(1).and_then(|before| work.get(before)),
+        _ => None,
+    };
+    neighbour.and_then(|work| if let Work::Matrix(kernel) = work { Some(*kernel) } else { None })
+}
+
+/// What of a group's operation is left where it goes in as many pieces as there are ranks, each beside a piece of a multiplication: one piece
+/// that nothing is beside, and what is longer than the multiplication.
+fn piecewise(whole: Span, product: Span, ranks: u32) -> Span {
+    let piece = whole / u64::from(ranks.max(1));
+    piece + (whole - piece).saturating_sub(product - product / u64::from(ranks.max(1)))
+}
+
+/// The core of unfused attention within the work of a layer: its products of many matrices and what is between them.
+fn core(work: &[Work]) -> impl Iterator<Item = &Work> {
+    let scores = |each: &Work| matches!(each, Work::Matrix(Kernel::Matrix { batch, precision: Precision::Bits16, .. }) if *batch > 1);
+    let first = work.iter().position(scores).unwrap_or(work.len());
+    work[first..].iter().take(4)
+}
+
+/// The multiplications that give the gradients of the input and of the weights.
+fn gradients(kernel: Kernel) -> (Kernel, Kernel) {
+    match kernel {
+        Kernel::Matrix { m, n, k, batch, precision } => {
+            (Kernel::Matrix { m, n: k, k: n, batch, precision }, Kernel::Matrix { m: k, n, k: m, batch, precision })
+        }
+        other => (other, other),
+    }
+}
+
+/// What a group does backward where it does this forward.
+const fn mirrored(operation: Operation) -> Operation {
+    match operation {
+        Operation::AllGather => Operation::ReduceScatter,
+        Operation::ReduceScatter => Operation::AllGather,
+        other => other,
+    }
+}
+
+fn group(layout: &Layout, purpose: Purpose) -> Group {
+    match purpose {
+        Purpose::Tensor => layout.tensor_group(),
+        Purpose::Context => layout.context_group(),
+        Purpose::Expert => layout.expert_group(),
+    }
+}

@@ -1,0 +1,267 @@
+//! How a job is laid over its GPUs, and which GPUs form a group.
+//!
+//! Source: Megatron-LM, megatron/core/parallel_state.py (order of ranks: tensor, context, data, pipeline).
+
+use fabriscope_catalog::Transformer;
+
+use crate::times::Group;
+
+/// What is computed a second time in the backward pass instead of being kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Recompute {
+    /// Nothing.
+    #[default]
+    None,
+    /// The core of attention (Korthikanti et al., §5).
+    Selective,
+    /// Every layer, from its input.
+    Full,
+}
+
+/// What data-parallel ranks share instead of having copies (ZeRO).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Sharding {
+    /// Nothing: gradients are reduced by all.
+    #[default]
+    None,
+    /// The optimizer's state (ZeRO-1, Megatron's distributed optimizer).
+    Optimizer,
+    /// The gradients as well (ZeRO-2).
+    Gradients,
+    /// The parameters as well (ZeRO-3, FSDP): gathered layer by layer, in both passes.
+    Parameters,
+}
+
+/// In which order stages take micro-batches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Schedule {
+    /// All forward passes, then all backward passes.
+    GPipe,
+    /// One forward, one backward; interleaved where a stage has several parts of the model.
+    #[default]
+    OneForwardOneBackward,
+    /// The same, and gradients of weights are computed where a stage would wait (Qi et al., arXiv 2401.10241, ZB-H1).
+    ZeroBubble,
+}
+
+/// How attention is computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Attention {
+    /// In one kernel: the matrix of scores never leaves the processor (FlashAttention).
+    #[default]
+    Fused,
+    /// By multiplications, softmax and dropout, each through memory.
+    Unfused,
+}
+
+/// Elements of multiplications.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Precision {
+    /// 16 bits.
+    #[default]
+    Bits16,
+    /// 8 bits in the linear layers, 16 elsewhere.
+    Bits8,
+}
+
+/// A job over GPUs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    /// GPUs that share the matrices of a layer.
+    pub tensor: u32,
+    /// Stages of the pipeline.
+    pub pipeline: u32,
+    /// Copies of the model.
+    pub data: u32,
+    /// GPUs that share a sequence, in a ring.
+    pub context: u32,
+    /// GPUs that share the experts of a layer, among those of `context` and `data`.
+    pub expert: u32,
+    /// Parts of the model at each stage.
+    pub interleave: u32,
+    /// Sequences of a micro-batch.
+    pub micro_batch: u32,
+    /// Sequences of a step, of all copies.
+    pub global_batch: u32,
+    /// Norms and dropout are shared by the tensor group, too.
+    pub sequence_parallel: bool,
+    /// What is computed twice.
+    pub recompute: Recompute,
+    /// What data-parallel ranks share.
+    pub sharding: Sharding,
+    /// Gradients leave while the backward pass goes on.
+    pub overlap_gradients: bool,
+    /// Stages compute while they send and receive.
+    pub overlap_pipeline: bool,
+    /// Gathers and scatters of tensor groups go piece by piece with the multiplications beside them, where sequences are shared.
+    pub overlap_tensor: bool,
+    /// The order of micro-batches.
+    pub schedule: Schedule,
+    /// How attention is computed.
+    pub attention: Attention,
+    /// Elements of multiplications.
+    pub precision: Precision,
+    /// Gradients are summed in 32 bits.
+    pub wide_gradients: bool,
+}
+
+impl Default for Layout {
+    fn default() -> Layout {
+        Layout {
+            tensor: 1,
+            pipeline: 1,
+            data: 1,
+            context: 1,
+            expert: 1,
+            interleave: 1,
+            micro_batch: 1,
+            global_batch: 1,
+            sequence_parallel: false,
+            recompute: Recompute::None,
+            sharding: Sharding::None,
+            overlap_gradients: true,
+            overlap_pipeline: false,
+            overlap_tensor: false,
+            schedule: Schedule::OneForwardOneBackward,
+            attention: Attention::Fused,
+            precision: Precision::Bits16,
+            wide_gradients: true,
+        }
+    }
+}
+
+/// Why a layout does not fit a model.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
+#[non_exhaustive]
+pub enum LayoutError {
+    /// Nothing, or too much of something.
+    #[error("{what} of {count}")]
+    #[diagnostic(help("use 1 to 1000000"))]
+    Count {
+        /// What is counted.
+        what: &'static str,
+        /// How many.
+        count: u32,
+    },
+    /// A number that does not divide another.
+    #[error("{parts} {parts_are} do not divide {whole} {whole_are}")]
+    #[diagnostic(help("use one of {}", fitting.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")))]
+    Divide {
+        /// How many parts.
+        parts: u32,
+        /// What they are.
+        parts_are: &'static str,
+        /// What is divided.
+        whole: u32,
+        /// What it is.
+        whole_are: &'static str,
+        /// Numbers that divide it.
+        fitting: Vec<u32>,
+    },
+    /// Interleaved stages take micro-batches in groups of as many as there are stages.
+    #[error("{micro_batches} micro-batches for {stages} interleaved stages")]
+    #[diagnostic(help("make the micro-batches of a copy a multiple of the stages, or leave --interleave out"))]
+    Interleaved {
+        /// Micro-batches of a copy.
+        micro_batches: u32,
+        /// Stages.
+        stages: u32,
+    },
+    /// Experts are shared, and there are none.
+    #[error("the experts of a layer shared by {expert} GPUs, and the model has none")]
+    #[diagnostic(help("leave --ep out, or take a model with experts"))]
+    NoExperts {
+        /// GPUs.
+        expert: u32,
+    },
+}
+
+impl Layout {
+    /// GPUs of the job.
+    #[must_use]
+    pub fn gpus(&self) -> u64 {
+        [self.tensor, self.context, self.data, self.pipeline].into_iter().map(u64::from).product()
+    }
+    /// Micro-batches of a step of one copy.
+    #[must_use]
+    pub fn micro_batches(&self) -> u32 {
+        self.global_batch / self.data.max(1) / self.micro_batch.max(1)
+    }
+    /// The ranks that share tensors.
+    #[must_use]
+    pub fn tensor_group(&self) -> Group {
+        Group { size: self.tensor, stride: 1 }
+    }
+    /// The ranks that share a sequence.
+    #[must_use]
+    pub fn context_group(&self) -> Group {
+        Group { size: self.context, stride: self.tensor }
+    }
+    /// The ranks that have the same parameters: copies, and those that share a sequence.
+    #[must_use]
+    pub fn data_group(&self) -> Group {
+        Group { size: self.data * self.context, stride: self.tensor }
+    }
+    /// The ranks that share the experts of a layer.
+    #[must_use]
+    pub fn expert_group(&self) -> Group {
+        Group { size: self.expert, stride: self.tensor }
+    }
+    /// The ranks that have the same experts.
+    #[must_use]
+    pub fn expert_data_group(&self) -> Group {
+        Group { size: (self.data * self.context / self.expert.max(1)).max(1), stride: self.tensor * self.expert }
+    }
+    /// A rank and that of the next stage.
+    #[must_use]
+    pub fn pipeline_group(&self) -> Group {
+        Group { size: self.pipeline, stride: self.tensor * self.context * self.data }
+    }
+
+    /// Whether the layout fits a model.
+    ///
+    /// # Errors
+    /// The first number that does not.
+    pub fn check(&self, model: &Transformer) -> Result<(), LayoutError> {
+        let counts = [
+            ("tensor parallelism", self.tensor),
+            ("pipeline stages", self.pipeline),
+            ("copies", self.data),
+            ("context parallelism", self.context),
+            ("expert parallelism", self.expert),
+            ("parts of a stage", self.interleave),
+            ("sequences of a micro-batch", self.micro_batch),
+            ("sequences of a step", self.global_batch),
+        ];
+        if let Some((what, count)) = counts.into_iter().find(|(_, count)| !(1..=MOST).contains(count)) {
+            return Err(LayoutError::Count { what, count });
+        }
+        let divides = |parts: u32, parts_are, whole: u32, whole_are| {
+            if whole.is_multiple_of(parts) {
+                return Ok(());
+            }
+            let fitting = (1..=whole).filter(|count| whole.is_multiple_of(*count)).take(12).collect();
+            Err(LayoutError::Divide { parts, parts_are, whole, whole_are, fitting })
+        };
+        divides(self.tensor, "tensor-parallel GPUs", model.heads, "heads of attention")?;
+        divides(self.pipeline.saturating_mul(self.interleave), "parts of the pipeline", model.layers, "layers")?;
+        divides(self.context, "context-parallel GPUs", model.sequence, "tokens of a sequence")?;
+        divides(self.data, "copies", self.global_batch, "sequences of a step")?;
+        divides(self.micro_batch, "sequences of a micro-batch", self.global_batch / self.data, "sequences of a copy")?;
+        match model.experts {
+            None if self.expert > 1 => return Err(LayoutError::NoExperts { expert: self.expert }),
+            None => {}
+            Some(experts) => {
+                divides(self.expert, "expert-parallel GPUs", experts.count, "experts")?;
+                divides(self.expert, "expert-parallel GPUs", self.data.saturating_mul(self.context), "ranks of copies")?;
+            }
+        }
+        if self.interleave > 1 && !self.micro_batches().is_multiple_of(self.pipeline) {
+            return Err(LayoutError::Interleaved { micro_batches: self.micro_batches(), stages: self.pipeline });
+        }
+        Ok(())
+    }
+}
+
+/// Basis: assumed, more than any job has.
+const MOST: u32 = 1_000_000;
