@@ -41,7 +41,8 @@ formats! {
     AllProf, "liballprof", "MPI trace of liballprof.";
     Dumpi, "DUMPI", "MPI trace of sst-dumpi, binary.";
     DumpiAscii, "DUMPI ASCII", "The same as dumpi2ascii prints it.";
-    Otf2, "OTF2", "Open Trace Format 2, through Python's otf2.";
+    Otf2, "OTF2", "An archive of Open Trace Format 2, which Python's otf2 has to convert.";
+    Otf2Json, "OTF2 converted", "Open Trace Format 2 as `python3 -m fabriscope.otf2_trace` converts it.";
 }
 
 impl fmt::Display for Format {
@@ -105,7 +106,8 @@ fn json(bytes: &[u8]) -> Option<Format> {
     if bytes.starts_with(b"[rank") {
         return Some(Format::Aicb);
     }
-    const KEYS: [(&[u8], Format); 7] = [
+    const KEYS: [(&[u8], Format); 8] = [
+        (b"\"otf2_trace\"", Format::Otf2Json),
         (b"\"workload_graph\"", Format::ChakraJson),
         (b"\"traceEvents\"", Format::Kineto),
         (b"\"coll_perf\"", Format::NcclInspector),

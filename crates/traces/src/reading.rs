@@ -30,6 +30,13 @@ impl Reading {
         self.records += 1;
         *self.left_out.entry(reason.into()).or_default() += 1;
     }
+    /// Several records were read and left out.
+    pub(crate) fn left_many(&mut self, reason: impl Into<String>, count: u64) {
+        if count > 0 {
+            self.records += count;
+            *self.left_out.entry(reason.into()).or_default() += count;
+        }
+    }
     /// Something was assumed for one record.
     pub(crate) fn assume(&mut self, what: impl Into<String>) {
         *self.assumed.entry(what.into()).or_default() += 1;

@@ -42,7 +42,7 @@ pub(crate) fn companion(part: &Part) -> Option<Result<Companion, TraceError>> {
 
 /// Whether each file of this format is a whole trace.
 pub(crate) const fn one_file_each(format: Format) -> bool {
-    matches!(format, Format::Goal | Format::GoalBinary | Format::Aicb | Format::SimAi | Format::NcclTuner)
+    matches!(format, Format::Goal | Format::GoalBinary | Format::Aicb | Format::SimAi | Format::NcclTuner | Format::Otf2Json)
 }
 
 /// Reads the files of one job, each with the rank that its name says.
@@ -53,7 +53,7 @@ pub(crate) fn read(
 ) -> Result<Vec<(Draft, Option<u32>)>, TraceError> {
     let whole = |draft: Draft| vec![(draft, None)];
     match format {
-        Format::Dumpi | Format::DumpiAscii | Format::AllProf => return mpi::read(format, parts).map(whole),
+        Format::Dumpi | Format::DumpiAscii | Format::AllProf | Format::Otf2Json => return mpi::read(format, parts).map(whole),
         Format::NcclLog => return nccl_log::read(&parts).map(whole),
         Format::NcclInspector => return nccl_inspector::read(&parts).map(whole),
         _ => {}
@@ -71,7 +71,7 @@ pub(crate) fn read(
             Format::GoalBinary => goal::binary::read(&part)?,
             Format::NcclTuner => nccl_tuner::read(&part)?,
             Format::Otf2 => return Err(otf2(&part.name)),
-            Format::Dumpi | Format::DumpiAscii | Format::AllProf | Format::NcclLog | Format::NcclInspector => continue,
+            Format::Dumpi | Format::DumpiAscii | Format::AllProf | Format::Otf2Json | Format::NcclLog | Format::NcclInspector => continue,
         };
         drafts.push((draft, rank));
     }
@@ -80,7 +80,8 @@ pub(crate) fn read(
 
 /// Archives of OTF2 are read by the library of its authors, which Python has.
 fn otf2(file: &str) -> TraceError {
-    let instead = "run python3 -m fabriscope.otf2 ARCHIVE -o trace.json (it needs: pip install otf2) and read trace.json".to_owned();
+    let instead =
+        "pip install fabriscope[otf2], then python3 -m fabriscope.otf2_trace traces.otf2 -o trace.jsonl, and read that".to_owned();
     TraceError::new(file, Position::Whole, Problem::Unsupported { what: "an OTF2 archive".to_owned(), instead })
 }
 

@@ -237,6 +237,19 @@ fn the_two_forms_of_dumpi_say_the_same() {
 }
 
 #[test]
+fn otf2_is_read_once_it_is_converted() {
+    let trace = &read(&[samples::file("hpcgroup__pipit/ping-pong.jsonl")]).unwrap()[0];
+    assert_eq!((trace.format, trace.world, trace.ranks.len()), (Format::Otf2Json, 2, 2));
+    let checked = trace.check().unwrap();
+    assert_eq!((checked.messages, checked.open_messages), (16, 0));
+    let lowered = lower(trace, &LowerOptions::default(), &mut Unlowered).unwrap();
+    // Ping and pong of 16 KiB, doubled seven times.
+    assert_eq!(lowered.schedule.stats().bytes, Bytes(2 * 255 * 16384));
+    let archive = read(&[samples::file("hpcgroup__pipit/ping-pong-otf2")]).unwrap_err();
+    assert!(archive.problem.to_string().contains("an OTF2 archive cannot be read here"), "{archive}");
+}
+
+#[test]
 fn liballprof_requests_of_an_array_are_found() {
     let rank = |rank: u32, peer: u32| {
         format!(

@@ -19,7 +19,7 @@ pub fn all() -> Vec<PathBuf> {
     while let Some(path) = open.pop() {
         for entry in std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()) {
             let name = entry.file_name().unwrap().to_string_lossy().into_owned();
-            if name.contains("otf2") {
+            if name == "ping-pong-otf2" {
                 found.push(entry);
             } else if entry.is_dir() {
                 open.push(entry);

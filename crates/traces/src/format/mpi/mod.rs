@@ -1,6 +1,6 @@
-//! MPI traces: DUMPI (binary, and the text of `dumpi2ascii`) and liballprof, as records.
+//! MPI traces: DUMPI (binary, and the text of `dumpi2ascii`), liballprof and converted OTF2, as records.
 //!
-//! Source: MPI 4.1; the formats in `dumpi.rs`, `ascii.rs` and `allprof.rs`.
+//! Source: MPI 4.1; the formats in `dumpi.rs`, `ascii.rs`, `allprof.rs` and `otf2.rs`.
 //! Modelled: blocking and non-blocking messages with their requests, persistent requests, waits and successful tests, collectives,
 //! communicators made by `MPI_Comm_dup`, `MPI_Comm_split`, `MPI_Comm_create` of `MPI_Group_incl`, `MPI_Cart_create` without reordering; the
 //! time between calls as gaps.
@@ -11,9 +11,11 @@ mod ascii;
 mod communicators;
 mod dumpi;
 mod layout;
+mod otf2;
 mod values;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use fabriscope_units::{Bytes, Span, Time};
 
@@ -51,6 +53,14 @@ pub(super) enum Action {
     Start(Vec<u64>),
     /// The requests that are over, and what was received by each, where the file says so.
     Wait(Vec<u64>, Vec<Status>),
+    /// A collective of which the longest buffer of a rank is known.
+    Whole {
+        operation: Operation,
+        bytes: u64,
+        root: Option<u32>,
+        comm: u64,
+    },
+    /// Its length counts what one rank has where the call of MPI does.
     Collective {
         operation: Operation,
         bytes: u64,
@@ -114,6 +124,8 @@ pub(super) struct Process {
     pub alone: Option<u64>,
     /// How many ranks there are, where something else than a call says so.
     pub world_size: Option<u32>,
+    /// Communicators that the file lists: handle, name, ranks.
+    pub comms: Arc<Vec<(u64, String, Vec<u32>)>>,
 }
 
 /// Reads the traces of all ranks of a job.
@@ -122,6 +134,11 @@ pub(crate) fn read(format: Format, parts: Vec<(Part, Option<u32>)>) -> Result<Dr
     let mut processes = Vec::new();
     for (at, (part, rank)) in parts.iter().enumerate() {
         draft.reading.files += 1;
+        if format == Format::Otf2Json {
+            processes.extend(otf2::read(part, &mut draft.reading)?);
+            draft.version = processes.last().and_then(|process: &Process| process.version.clone());
+            continue;
+        }
         let mut process = match format {
             Format::Dumpi => dumpi::read(part, &mut draft.reading)?,
             Format::DumpiAscii => ascii::read(part, &mut draft.reading)?,
@@ -176,6 +193,8 @@ struct Builder<'a> {
     /// Persistent requests: whether it sends, and what.
     persistent: BTreeMap<u64, (&'static str, bool, Envelope)>,
     comms: BTreeMap<u64, Context>,
+    /// The groups of those that were used.
+    groups: BTreeMap<u64, GroupId>,
     draft: &'a mut Draft,
 }
 
@@ -186,6 +205,9 @@ fn rank_draft(process: Process, contexts: Vec<Context>, draft: &mut Draft) -> Re
     if let Some(world) = process.world {
         comms.insert(world, Context::world(draft.world));
         draft.groups.add(all);
+    }
+    for (handle, name, ranks) in process.comms.iter() {
+        comms.insert(*handle, Context::of(name, ranks.clone()));
     }
     if let Some(alone) = process.alone {
         comms.insert(alone, Context::of("MPI_COMM_SELF", vec![process.rank.unwrap_or(0)]));
@@ -198,6 +220,7 @@ fn rank_draft(process: Process, contexts: Vec<Context>, draft: &mut Draft) -> Re
         requests: BTreeMap::new(),
         persistent: BTreeMap::new(),
         comms,
+        groups: BTreeMap::new(),
         draft,
     };
     let mut contexts = contexts.into_iter();
@@ -220,6 +243,7 @@ impl Builder<'_> {
                 // Each that makes a communicator has its context, in the order of the calls.
                 let context = contexts.next().unwrap_or_default();
                 self.comms.insert(*new, context);
+                self.groups.remove(new);
                 self.draft.reading.used();
                 self.ended = call.end_ns.or(self.ended);
             }
@@ -229,6 +253,13 @@ impl Builder<'_> {
                 self.ended = call.end_ns.or(self.ended);
             }
             Action::Nothing => self.draft.reading.left(format!("{}: no communication that is kept", call.name)),
+            Action::Whole { operation, bytes, root, comm } => {
+                let group = self.group(*comm);
+                let bytes = Some(Bytes(*bytes));
+                let kind = Kind::Collective(Collective { operation: *operation, bytes, element: None, group, root: *root });
+                self.push(&call, kind, true, &[]);
+                self.draft.reading.used();
+            }
             Action::Collective { operation, bytes, element, root, comm } => {
                 let group = self.group(*comm);
                 let ranks = group.and_then(|id| self.draft.groups.get(id)?.size);
@@ -280,8 +311,11 @@ impl Builder<'_> {
 
     /// The group of a communicator. One that nobody made in this file has unknown members.
     fn group(&mut self, comm: u64) -> Option<GroupId> {
-        let context = self.comms.get(&comm).cloned().unwrap_or_else(|| Context::unknown(comm));
-        Some(self.draft.groups.add(context.group()))
+        if !self.groups.contains_key(&comm) {
+            let group = self.comms.get(&comm).map_or_else(|| Context::unknown(comm).group(), Context::group);
+            self.groups.insert(comm, self.draft.groups.add(group));
+        }
+        self.groups.get(&comm).copied()
     }
 
     /// The message of an envelope; Err says why there is none.
