@@ -83,6 +83,12 @@ impl Trace {
         }
         let mut reading = self.reading.clone();
         reading.assume_all(format!("all {ranks} ranks do what rank {} does, each within its own groups", of.rank));
+        if ranks != self.world {
+            reading.assume_all(format!(
+                "the file is of {} ranks: groups of all of them are of all {ranks} now, others keep their size",
+                self.world
+            ));
+        }
         Ok(Trace {
             world: ranks,
             ranks: spread,
@@ -98,8 +104,9 @@ impl Trace {
     fn pattern(&self, id: GroupId, world: u32) -> Result<Pattern, SpreadError> {
         let missing = || SpreadError::Group { group: self.groups.name(Some(id)).to_owned(), world };
         let group = self.groups.get(id).ok_or_else(missing)?;
-        // A group of all ranks of the file is one of all ranks; others keep their size.
-        let all = group.size.is_some_and(|size| size == self.world);
+        // A group of all ranks of the file is one of all ranks; others keep their size, as degrees of a model do that stand in a workload.
+        let degree = self.every_rank && matches!(group.members, Members::Regular { .. });
+        let all = !degree && group.size.is_some_and(|size| size == self.world);
         let (stride, count) = match group.pattern(self.world) {
             _ if all => (1, world),
             Some((_, stride, count)) => (stride, count),

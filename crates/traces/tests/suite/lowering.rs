@@ -59,6 +59,8 @@ fn collectives_are_made_by_the_caller_and_refused_without_one() {
     assert_eq!(stats.computed, Span::from_ns(8 * 130));
     let refused = lower(&all, &LowerOptions::default(), &mut Unlowered).unwrap_err().to_string();
     assert_eq!(refused, "rank 0, record 1: nothing here makes messages of all_reduce");
+    // Twice the ranks are twice the tensor groups, whatever the file says of all.
+    assert_eq!(trace.spread(16).unwrap().groups.len(), 4);
     assert_eq!(trace.spread(7).unwrap_err().to_string(), "group TP has no pattern that can be moved to other ranks of 7");
 }
 
