@@ -236,6 +236,83 @@ fn the_two_forms_of_dumpi_say_the_same() {
     assert_eq!((all.ranks.len(), lowered.messages, lowered.collectives), (4, 4, 2));
 }
 
+/// The text of `dumpi2ascii` for calls with their arguments, each one microsecond long and ten apart.
+fn ascii(calls: &[(&str, String)]) -> String {
+    let mut text = "version=1.0.0\n".to_owned();
+    for ((name, arguments), at) in calls.iter().zip(0..) {
+        let (start, end) = (at * 11_000, at * 11_000 + 1_000);
+        let lines: String = arguments.split(';').filter(|line| !line.is_empty()).map(|line| format!("{line}\n")).collect();
+        let time = |ns: u32| format!("12.{ns:09}, cputime 0.000000000 seconds in thread 0.");
+        text += &format!("MPI_{name} entering at walltime {}\n{lines}MPI_{name} returning at walltime {}\n", time(start), time(end));
+    }
+    text
+}
+
+#[test]
+fn mpi_requests_and_communicators_are_followed() {
+    // Even and odd ranks of four split; in each half rank 0 and 1 exchange by every kind of call.
+    let rank = |rank: u32| {
+        let (color, inner) = (rank % 2, rank / 2);
+        let peer = 1 - inner;
+        let half = "MPI_Comm comm=4 (user-defined-comm)";
+        let message = |peer: &str, tag: u32| format!("int count=2;MPI_Datatype datatype=14 (MPI_DOUBLE);int {peer};int tag={tag};{half}");
+        let (dest, source) = (format!("dest={peer}"), format!("source={peer}"));
+        ascii(&[
+            ("Init", "int argc=1;string argv[1]=[\"./a\"]".to_owned()),
+            ("Comm_rank", format!("MPI_Comm comm=2 (MPI_COMM_WORLD);int rank={rank}")),
+            ("Comm_size", "MPI_Comm comm=2 (MPI_COMM_WORLD);int size=4".to_owned()),
+            (
+                "Comm_split",
+                format!("MPI_Comm oldcomm=2 (MPI_COMM_WORLD);int color={color};int key=0;MPI_Comm newcomm=4 (user-defined-comm)"),
+            ),
+            ("Irecv", format!("{};MPI_Request request=[2]", message("source=-1", 5))),
+            ("Isend", format!("{};MPI_Request request=[3]", message(&dest, 5))),
+            (
+                "Waitall",
+                format!(
+                    "int count=2;MPI_Request requests=[2, 3];MPI_Status statuses=[{{bytes=16, cancelled=0, source={peer}, tag=5, error=0}}, \
+                     {{bytes=0, cancelled=0, source=0, tag=0, error=0}}]"
+                ),
+            ),
+            ("Send_init", format!("{};MPI_Request request=[7]", message(&dest, 6))),
+            ("Start", "MPI_Request request=[7]".to_owned()),
+            ("Recv", format!("{};MPI_Status status=<IGNORED>", message(&source, 6))),
+            ("Test", "MPI_Request request=[7];int flag=0;MPI_Status status=<IGNORED>".to_owned()),
+            ("Wait", "MPI_Request request=[7];MPI_Status status=<IGNORED>".to_owned()),
+            (
+                "Sendrecv",
+                format!(
+                    "int sendcount=4;MPI_Datatype sendtype=9 (MPI_INT);int dest={peer};int sendtag=1;int recvcount=4;MPI_Datatype recvtype=9 (MPI_INT);\
+                     int source={peer};int recvtag=1;{half};MPI_Status status=<IGNORED>"
+                ),
+            ),
+            ("Waitall", "int count=0;MPI_Request requests=[];MPI_Status statuses=<IGNORED>".to_owned()),
+            (
+                "Allgather",
+                format!("int sendcount=3;MPI_Datatype sendtype=9 (MPI_INT);int recvcount=3;MPI_Datatype recvtype=9 (MPI_INT);{half}"),
+            ),
+            ("Finalize", String::new()),
+        ])
+    };
+    let parts = (0..4).map(|at| Part::new(format!("job-000{at}.txt"), rank(at).into_bytes())).collect();
+    let trace = &read_parts(parts).unwrap()[0];
+    let reading = &trace.reading;
+    assert_eq!((trace.world, reading.records, reading.used), (4, 4 * 16, 4 * 11), "{reading:?}");
+    // Rank 1 is first of the odd ones, whose second is rank 3.
+    let records = trace.records(1);
+    let Kind::Recv(received) = &records[0].kind else { panic!("{:?}", records[0]) };
+    assert_eq!((received.peer, received.tag, received.bytes), (Some(3), Some(5), Bytes(16)));
+    assert_eq!(trace.groups.get(received.group.unwrap()).unwrap().members, Members::Listed(vec![1, 3]));
+    assert_eq!(records[2].after, [After::Start(RecordId(1)), After::End(RecordId(0)), After::End(RecordId(1))]);
+    assert_eq!(records[2].gap, Span::from_us(10));
+    // Three integers of each of two ranks.
+    assert_eq!(collective(records.last().unwrap()).bytes, Some(Bytes(24)));
+    let checked = trace.check().unwrap();
+    assert_eq!((checked.messages, checked.open_messages, checked.collectives), (12, 0, 2));
+    let lowered = lower(trace, &LowerOptions::default(), &mut crate::lowering::Ring).unwrap();
+    assert_eq!((lowered.messages, lowered.collectives), (12, 2));
+}
+
 #[test]
 fn otf2_is_read_once_it_is_converted() {
     let trace = &read(&[samples::file("hpcgroup__pipit/ping-pong.jsonl")]).unwrap()[0];

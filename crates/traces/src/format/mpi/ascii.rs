@@ -92,6 +92,10 @@ fn time(file: &str, line: usize, text: &str) -> Result<u64, TraceError> {
 
 /// `int count=1`, `MPI_Datatype datatype=9 (MPI_INT)`, `MPI_Request requests[2]=[4, 5]`, `MPI_Status status=[{bytes=4, …}]`.
 fn argument<'a>(file: &str, line: usize, text: &'a str, values: &mut Values<'a>) -> Result<(), TraceError> {
+    // Lists of lists go on over several lines.
+    if text.starts_with("Perfcounters:") || text.starts_with([',', ']']) {
+        return Ok(());
+    }
     let wrong = || at_line(file, line, text, "an argument `TYPE NAME=VALUE`");
     let (left, value) = text.split_once('=').ok_or_else(wrong)?;
     let (kind, name) = left.rsplit_once(' ').ok_or_else(wrong)?;
@@ -109,6 +113,9 @@ fn argument<'a>(file: &str, line: usize, text: &'a str, values: &mut Values<'a>)
         }
         return Ok(());
     }
+    if value.starts_with("[[") {
+        return Ok(());
+    }
     if let Some(list) = value.strip_prefix('[') {
         // A name may stand behind a number: `2 (MPI_COMM_WORLD)`.
         let inner = list.strip_suffix(']').ok_or_else(wrong)?;
@@ -119,7 +126,10 @@ fn argument<'a>(file: &str, line: usize, text: &'a str, values: &mut Values<'a>)
     }
     if let Ok(number) = value.split(' ').next().unwrap_or(value).parse::<i64>() {
         values.numbers.push((name, number));
-    } else if !value.starts_with('<') {
+    } else if value.starts_with('<') {
+        // `<IGNORED>` is a list of nothing.
+        values.lists.push((name, Vec::new()));
+    } else if !value.starts_with('[') {
         return Err(wrong());
     }
     Ok(())
