@@ -36,6 +36,17 @@ pub enum SpreadError {
         /// All ranks.
         world: u32,
     },
+    /// More records than memory should hold.
+    #[error("{ranks} ranks of {records} records each are more than {most} records")]
+    #[diagnostic(help("take fewer ranks, or a part of the file"))]
+    Large {
+        /// The number of ranks asked for.
+        ranks: u32,
+        /// Records of one.
+        records: usize,
+        /// The most of all together.
+        most: u64,
+    },
     /// Too many ranks.
     #[error("{ranks} ranks are fewer than the {needed} that the file speaks of, or more than {most}")]
     #[diagnostic(help("choose a number between"))]
@@ -63,6 +74,9 @@ impl Trace {
         }
         if let Some(record) = of.records.iter().find(|record| matches!(record.kind, Kind::Send(_) | Kind::Recv(_))) {
             return Err(SpreadError::Message { id: record.id.0, name: record.name.chars().take(60).collect() });
+        }
+        if u64::from(ranks).saturating_mul(of.records.len() as u64) > MOST_RECORDS {
+            return Err(SpreadError::Large { ranks, records: of.records.len(), most: MOST_RECORDS });
         }
         let used = of.records.iter().filter_map(|record| match &record.kind {
             Kind::Collective(collective) => collective.group,
@@ -118,6 +132,9 @@ impl Trace {
         block.map(|_| Pattern { name: group.name.clone(), stride, count }).ok_or_else(missing)
     }
 }
+
+/// Records of all ranks together. Basis: estimated, three gigabytes.
+const MOST_RECORDS: u64 = 1 << 24;
 
 /// A group by its form: which of them a rank is in follows from its number.
 struct Pattern {

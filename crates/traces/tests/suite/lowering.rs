@@ -83,3 +83,10 @@ fn receives_of_anybody_take_what_is_left_in_order() {
     assert_eq!((lowered.any_source, lowered.shortened), (1, 1));
     assert_eq!(lowered.schedule.kinds(2)[0], OpKind::Recv { from: 0, bytes: Bytes(8), tag: 1 });
 }
+
+#[test]
+fn a_trace_that_would_not_fit_into_memory_is_refused() {
+    let file = crate::samples::file("aliyun__SimAI/example_workload_analytical.txt");
+    let trace = &fabriscope_traces::read(&[file]).unwrap()[0];
+    assert_eq!(trace.spread(9216).unwrap_err().to_string(), "9216 ranks of 8671 records each are more than 16777216 records");
+}
