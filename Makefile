@@ -106,6 +106,7 @@ wheel: $(VENV)/done
 bless: build
 	tests/golden/run.sh bless target/release/fabriscope
 	UPDATE_GOLDEN=1 $(CARGO) test --quiet --package fabriscope-cli --test suite documents::
+	UPDATE_GOLDEN=1 $(CARGO) test --quiet --package fabriscope-traces --test suite
 
 # Reports and pages in Chromium (apt-get install chromium nodejs npm).
 page: checked

@@ -11,6 +11,7 @@ use fabriscope_machine::picture::{self, Picture};
 use fabriscope_report::render::FORMATS;
 use fabriscope_report::validate::{Answer, Detail, Refusal, validate};
 use fabriscope_report::{AllSettings, Question, Terms, Tolerances, measured};
+use fabriscope_traces::{LowerOptions, Part, Unlowered, goal_binary, lower, read_parts, write_chakra, write_simai};
 use fabriscope_units::{Rate, Span};
 
 /// A reader and the files it is meant for.
@@ -47,6 +48,18 @@ pub const TARGETS: &[Target] = &[
     Target { name: "lfts_dump", folders: &["fuzz/seeds", "fabrics"], extension: "lfts", run: lfts_dump },
     Target { name: "pcap", folders: &["labs"], extension: "pcap", run: capture_file },
     Target { name: "pcapng", folders: &["fuzz/seeds"], extension: "pcapng", run: capture_file },
+    Target { name: "trace_goal", folders: &["examples/traces"], extension: "goal", run: trace_file },
+    Target {
+        name: "trace_simai",
+        folders: &["examples/traces", "crates/traces/tests/files/aliyun__SimAI"],
+        extension: "txt",
+        run: trace_file,
+    },
+    Target { name: "trace_chakra", folders: &["crates/traces/tests/files/astra-sim__astra-sim"], extension: "et", run: trace_file },
+    Target { name: "trace_dumpi", folders: &["crates/traces/tests/files/sstsimulator__sst-dumpi"], extension: "bin", run: trace_file },
+    Target { name: "trace_ascii", folders: &["crates/traces/tests/files/sstsimulator__sst-dumpi"], extension: "txt", run: trace_file },
+    Target { name: "trace_otf2", folders: &["crates/traces/tests/files/hpcgroup__pipit"], extension: "jsonl", run: trace_file },
+    Target { name: "trace_tuner", folders: &["crates/traces/tests/files/NVIDIA__nccl"], extension: "csv", run: trace_file },
     Target { name: "tolerances_toml", folders: &["validation"], extension: "toml", run: tolerances_toml },
 ];
 
@@ -218,4 +231,22 @@ fn shown(error: &dyn miette::Diagnostic) {
     let mut text = String::new();
     let told = miette::GraphicalReportHandler::new_themed(miette::GraphicalTheme::none()).render_report(&mut text, error);
     assert!(told.is_ok() && !text.is_empty(), "a message that cannot be printed");
+}
+
+/// A trace of any format, through reading, comparing ranks, extending, a schedule, and writing.
+pub fn trace_file(bytes: &[u8]) {
+    let traces = match read_parts(vec![Part::new("input", bytes.to_vec())]) {
+        Ok(traces) => traces,
+        Err(error) => return shown(&error),
+    };
+    for trace in traces {
+        let reading = &trace.reading;
+        assert_eq!(reading.records, reading.used + reading.left_out_in_all(), "every record is used or left out");
+        drop(trace.check());
+        drop(trace.spread(8));
+        drop((write_chakra(&trace), write_simai(&trace)));
+        if let Ok(lowered) = lower(&trace, &LowerOptions::default(), &mut Unlowered) {
+            drop(goal_binary(&lowered.schedule));
+        }
+    }
 }

@@ -299,12 +299,7 @@ const LOSS_BYTES: (u64, u64) = (38, 14);
 ///
 /// # Errors
 /// What the cluster cannot do.
-pub fn passes<T: CommunicationTimes>(
-    work: &[Work],
-    layout: &Layout,
-    roofline: &Roofline,
-    times: &mut T,
-) -> Result<Passes, T::Error> {
+pub fn passes<T: CommunicationTimes>(work: &[Work], layout: &Layout, roofline: &Roofline, times: &mut T) -> Result<Passes, T::Error> {
     let mut passes = Passes::default();
     // What hides an exchange of keys and values.
     let (mut hides, mut hides_back) = (Span::ZERO, Span::ZERO);

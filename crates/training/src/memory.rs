@@ -41,9 +41,9 @@ pub fn parameters_of_rank(model: &Transformer, layout: &Layout) -> (u64, u64) {
     let plain = layers.saturating_sub(of_experts);
     let common = of_experts * shape::layer_parameters(model, true) + plain * shape::layer_parameters(model, false);
     let output = if layout.pipeline == 1 && !model.tied_embeddings { u64::from(model.hidden) * u64::from(model.vocabulary) } else { 0 };
-    let experts = model.experts.map_or(0, |experts| {
-        of_experts * (u64::from(experts.count) / u64::from(layout.expert)).max(1) * shape::expert_parameters(model)
-    });
+    let experts = model
+        .experts
+        .map_or(0, |experts| of_experts * (u64::from(experts.count) / u64::from(layout.expert)).max(1) * shape::expert_parameters(model));
     ((common + shape::embedding_parameters(model) + output) / tensor, experts / tensor)
 }
 
@@ -70,9 +70,9 @@ fn activations(model: &Transformer, layout: &Layout) -> Bytes {
     let tokens = u64::from(layout.micro_batch) * u64::from(model.sequence) / u64::from(layout.context);
     let (hidden, tensor) = (u64::from(model.hidden), u64::from(layout.tensor));
     let own = if layout.sequence_parallel { tensor } else { 1 };
-    let inside = model.experts.map_or(u64::from(model.feed_forward), |experts| {
-        u64::from(experts.feed_forward) * u64::from(experts.per_token + experts.shared)
-    });
+    let inside = model
+        .experts
+        .map_or(u64::from(model.feed_forward), |experts| u64::from(experts.feed_forward) * u64::from(experts.per_token + experts.shared));
     let queries = u64::from(model.heads) * shape::head_size(model);
     let keys = shape::kv_heads(model) * shape::head_size(model) * 2;
     // Norms, residuals and dropout; inputs and outputs of the matrices.

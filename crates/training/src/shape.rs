@@ -81,7 +81,9 @@ pub fn parameters(model: &Transformer) -> u64 {
     let (layers, of_experts) = (u64::from(model.layers), expert_layers(model));
     let experts = model.experts.map_or(0, |experts| of_experts * u64::from(experts.count) * expert_parameters(model));
     let output = if model.tied_embeddings { 0 } else { u64::from(model.hidden) * u64::from(model.vocabulary) };
-    of_experts * layer_parameters(model, true) + (layers - of_experts) * layer_parameters(model, false) + experts
+    of_experts * layer_parameters(model, true)
+        + (layers - of_experts) * layer_parameters(model, false)
+        + experts
         + embedding_parameters(model)
         + output
         + u64::from(model.hidden)
@@ -95,9 +97,8 @@ pub fn parameters(model: &Transformer) -> u64 {
 pub fn operations(model: &Transformer, batch: u64, recomputed: bool) -> f64 {
     let (sequence, hidden) = (f64::from(model.sequence), f64::from(model.hidden));
     let tokens = batch as f64 * sequence;
-    let active = model.experts.map_or(0.0, |experts| {
-        expert_layers(model) as f64 * f64::from(experts.per_token) * expert_parameters(model) as f64
-    });
+    let active =
+        model.experts.map_or(0.0, |experts| expert_layers(model) as f64 * f64::from(experts.per_token) * expert_parameters(model) as f64);
     let of_experts = expert_layers(model) as f64;
     let matrices = active
         + of_experts * layer_parameters(model, true) as f64

@@ -22,6 +22,7 @@ mod serve;
 mod show;
 mod sweep;
 mod topo;
+mod trace;
 mod train;
 mod transports;
 mod validate;
@@ -64,6 +65,8 @@ pub enum Command {
     Serve(serve::Args),
     /// Read a fabric or a node that another tool described, and say what looks wrong in it
     Import(import::Args),
+    /// Read traces of real programs and workload files, and say what was read, used and left out
+    Trace(trace::Args),
     /// Write a fabric or a node for another tool
     Export(export::Args),
     /// Route a fabric as OpenSM or otherwise, and say whether it can deadlock
@@ -105,6 +108,7 @@ pub fn run(arguments: &Arguments, context: &Context, output: &mut Output) -> Res
         Command::Report(args) => report::run(args, context, output),
         Command::Serve(args) => serve::run(args, context, output),
         Command::Import(args) => import::run(args, context, output),
+        Command::Trace(args) => trace::run(args, output),
         Command::Export(args) => export::run(args, context, output),
         Command::Route(args) => route::run(args, context, output),
         Command::Topo(args) => topo::run(args, context, output),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A crate may depend on those before it.
-const ORDER: [&str; 40] = [
+const ORDER: [&str; 41] = [
     "prefetch",
     "streams",
     "units",
@@ -14,6 +14,7 @@ const ORDER: [&str; 40] = [
     "psm2",
     "verbs",
     "schedule",
+    "traces",
     "collectives",
     "fabric",
     "machine",
@@ -21,6 +22,7 @@ const ORDER: [&str; 40] = [
     "node",
     "nic",
     "catalog",
+    "training",
     "nccl",
     "platform",
     "traffic",

@@ -26,6 +26,7 @@ const CALLS: &[(&str, &[&str])] = &[
     ("diagnose", &["validation/ri2-ib_read_lat.csv"]),
     ("sweep", &["study.toml"]),
     ("import", &["fabrics/dgx-ndr.ibnetdiscover"]),
+    ("trace", &["crates/traces/tests/files/sstsimulator__sst-dumpi/tests_traces_testtrace.meta"]),
     ("export", &["lab-16"]),
     ("route", &["lab-16"]),
     ("topo", &["lab-16"]),

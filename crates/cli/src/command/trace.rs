@@ -1,0 +1,127 @@
+//! `fabriscope trace`: what is in traces of real programs and in workload files, record by record, and whether their ranks agree.
+
+use std::path::PathBuf;
+
+use fabriscope_report::{Cell, Column, Grid, Outcome, Verdict};
+use fabriscope_traces::{Kind, Trace, read};
+use fabriscope_units::Bytes;
+use serde_json::json;
+
+use crate::error::Failure;
+use crate::output::{Output, OutputArgs};
+
+/// Reads traces of real programs and workload files, and says what was read, used and left out.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Traces and workloads: Chakra, PyTorch execution traces, Kineto, logs of NCCL and NCCL Inspector, AICB, SimAI, GOAL, liballprof, DUMPI,
+    /// converted OTF2; folders, archives and a .meta file of DUMPI stand for what is in them; may be compressed by gzip
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Extend a trace of one rank to N, each of which does the same within its own groups
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    ranks: Option<u32>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  fabriscope trace examples/traces/ping-pong.goal
+  fabriscope trace examples/traces/tensor-parallel.txt --ranks 8    the workload of one rank, for all eight
+  fabriscope trace mine.0.et mine.1.et comm_group.json --json       files of one name but for their rank are one trace
+  fabriscope trace my-run/testtrace.meta                            all ranks of a trace of DUMPI";
+
+/// Runs the command.
+pub fn run(args: &Args, output: &mut Output) -> Result<Verdict, Failure> {
+    let mut traces = read(&args.files).map_err(Failure::of)?;
+    if let Some(ranks) = args.ranks {
+        traces = traces.iter().map(|trace| trace.spread(ranks)).collect::<Result<_, _>>().map_err(Failure::of)?;
+    }
+    let mut outcome = Outcome::new();
+    outcome.table(summary(&traces)).text("\n").table(account(&traces));
+    let mut verdict = Verdict::Good;
+    let mut checks = Vec::new();
+    for trace in &traces {
+        let text = match trace.check() {
+            Ok(checked) => format!(
+                "{}: {} messages and {} collectives agree between ranks, {} messages and {} collectives are with ranks without a file",
+                trace.name, checked.messages, checked.collectives, checked.open_messages, checked.partial_collectives
+            ),
+            Err(error) => {
+                verdict = Verdict::Bad;
+                format!("{}: {error}", trace.name)
+            }
+        };
+        outcome.note(text.clone());
+        checks.push(text);
+    }
+    outcome.set("checks", json!(checks)).judge(verdict);
+    args.output.write(&outcome, output)
+}
+
+/// A row for each trace.
+fn summary(traces: &[Trace]) -> Grid {
+    let mut grid = Grid::new([
+        Column::words("trace", "trace"),
+        Column::words("format", "format"),
+        Column::words("version", "version"),
+        Column::number("ranks", "ranks"),
+        Column::number("of", "world"),
+        Column::number("read", "records_read"),
+        Column::number("used", "records_used"),
+        Column::number("left out", "records_left_out"),
+        Column::number("compute", "compute"),
+        Column::number("collectives", "collectives"),
+        Column::number("messages", "messages"),
+        Column::number("bytes", "bytes"),
+    ]);
+    for trace in traces {
+        let count = |test: fn(&Kind) -> bool| trace.all().filter(|(_, record)| test(&record.kind)).count() as u64;
+        let bytes = trace.all().fold(0_u64, |sum, (_, record)| sum.saturating_add(bytes(&record.kind)));
+        grid.push([
+            Cell::word(trace.name.as_str()),
+            Cell::word(trace.format.name()),
+            Cell::word(trace.version.as_deref().unwrap_or("-")),
+            Cell::count(trace.ranks.len() as u64),
+            Cell::count(u64::from(trace.world)),
+            Cell::count(trace.reading.records),
+            Cell::count(trace.reading.used),
+            Cell::count(trace.reading.left_out_in_all()),
+            Cell::count(count(|kind| *kind == Kind::Compute)),
+            Cell::count(count(|kind| matches!(kind, Kind::Collective(_)))),
+            Cell::count(count(|kind| matches!(kind, Kind::Send(_)))),
+            Cell::bytes(Bytes(bytes)),
+        ]);
+    }
+    grid.named("traces")
+}
+
+/// Bytes of a collective or a message.
+fn bytes(kind: &Kind) -> u64 {
+    match kind {
+        Kind::Collective(collective) => collective.bytes.map_or(0, Bytes::as_u64),
+        Kind::Send(message) => message.bytes.as_u64(),
+        _ => 0,
+    }
+}
+
+/// A row for each reason, assumption and note.
+fn account(traces: &[Trace]) -> Grid {
+    let mut grid = Grid::new([
+        Column::words("trace", "trace"),
+        Column::words("what", "what"),
+        Column::number("records", "records"),
+        Column::words("why", "why"),
+    ]);
+    for trace in traces {
+        let reading = &trace.reading;
+        for (what, lines) in [("left out", &reading.left_out), ("assumed", &reading.assumed), ("note", &reading.notes)] {
+            for (why, count) in lines {
+                let count = if *count == 0 { Cell::none() } else { Cell::count(*count) };
+                grid.push([Cell::word(trace.name.as_str()), Cell::word(what), count, Cell::word(why.as_str())]);
+            }
+        }
+    }
+    grid.named("account")
+}

@@ -1,0 +1,8 @@
+//! The tests of `fabriscope-traces` from outside, in one program: built once, run on all cores. A file that is added is named here.
+#![allow(missing_docs)]
+
+mod damaged;
+mod formats;
+mod golden;
+mod lowering;
+mod samples;
