@@ -70,15 +70,9 @@ pub struct Args {
     /// Gradients are summed in 16 bits
     #[arg(long)]
     narrow_gradients: bool,
-    /// Gradients leave behind the backward pass, not meanwhile
-    #[arg(long)]
-    no_overlap: bool,
-    /// Stages compute while they send and receive
-    #[arg(long)]
-    overlap_pipeline: bool,
-    /// Gathers and scatters of tensor groups go beside multiplications
-    #[arg(long)]
-    overlap_tensor: bool,
+    /// What goes on while GPUs compute
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "gradients", value_name = "WHAT,…")]
+    overlap: Vec<Overlap>,
     /// Rank the layouts of all GPUs of the cluster
     #[arg(long)]
     search: bool,
@@ -87,6 +81,19 @@ pub struct Args {
     oversize: bool,
     #[command(flatten)]
     output: OutputArgs,
+}
+
+/// What goes on while GPUs compute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Overlap {
+    /// Nothing
+    None,
+    /// Gradients of copies, while the backward pass goes on
+    Gradients,
+    /// Messages of the pipeline
+    Pipeline,
+    /// Gathers and scatters of tensor groups that share sequences
+    Tensor,
 }
 
 /// What is computed again.
@@ -164,6 +171,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
 impl Args {
     fn layout(&self) -> Layout {
         let batches = 4u32.saturating_mul(self.pp);
+        let overlaps = |what| self.overlap.contains(&what);
         Layout {
             tensor: self.tp,
             pipeline: self.pp,
@@ -185,9 +193,9 @@ impl Args {
                 Shared::Gradients => Sharding::Gradients,
                 Shared::Parameters => Sharding::Parameters,
             },
-            overlap_gradients: !self.no_overlap,
-            overlap_pipeline: self.overlap_pipeline,
-            overlap_tensor: self.overlap_tensor,
+            overlap_gradients: overlaps(Overlap::Gradients),
+            overlap_pipeline: overlaps(Overlap::Pipeline),
+            overlap_tensor: overlaps(Overlap::Tensor),
             schedule: match self.schedule {
                 Order::Gpipe => Schedule::GPipe,
                 Order::OneForwardOneBackward => Schedule::OneForwardOneBackward,

@@ -42,5 +42,6 @@ mod strangers;
 mod test_programs;
 mod timelines;
 mod topo;
+mod training;
 mod transports;
 mod vocabulary;

@@ -30,6 +30,7 @@ const CALLS: &[(&str, &[&str])] = &[
     ("export", &["lab-16"]),
     ("route", &["lab-16"]),
     ("topo", &["lab-16"]),
+    ("train", &["--model", "llama3-8b", "--on", "azure-ndh100v5:1", "--tp", "8", "--sequence-parallel"]),
     ("transports", &[]),
     ("clusters", &[]),
     ("parts", &[]),
@@ -51,6 +52,7 @@ const OTHERS: &[(&str, &[&str])] = &[
     ("validate", &["ri2-ib_read_lat", "--summary"]),
     ("validate", &["--leave-out", "gdrcopy-v100"]),
     ("parts", &["--check"]),
+    ("train", &["--model", "llama3-8b", "--on", "azure-ndh100v5:1", "--global-batch", "8", "--search"]),
     ("import", &["fabrics/nodes/dgx-a100.topo"]),
     // The list of all topologies takes as long as all others together; its formats are those of any list.
 ];

@@ -6,7 +6,7 @@ mod times;
 
 use fabriscope_catalog::{Catalog, Gpu, Kind, Model, ResolvedCluster};
 use fabriscope_report::Outcome;
-use fabriscope_training::memory::memory;
+use fabriscope_training::memory::{memory, parameters_of_rank};
 use fabriscope_training::roofline::Roofline;
 use fabriscope_training::{Layout, Step, StepError, step};
 use fabriscope_units::{Bytes, Remedy};
@@ -114,7 +114,9 @@ impl<'a> Train<'a> {
         }
         let mut times = ClusterTimes::new(catalog, job.parts.clone(), gpus)?;
         let step = made(&job, &self.layout, &mut times)?;
-        Ok(shown::outcome(&job, &self.layout, &step))
+        let gradients = Bytes(2 * parameters_of_rank(&job.model.transformer, &self.layout).0);
+        let compared = times.compared(self.layout.data_group(), gradients)?;
+        Ok(shown::outcome(&job, &self.layout, &step, compared))
     }
 
     fn job(&self, catalog: &Catalog) -> Result<Job, Error> {

@@ -5,9 +5,10 @@ use fabriscope_training::{Layout, Recompute, Schedule, Sharding, Step, shape};
 use fabriscope_units::{Bytes, Span};
 
 use super::Job;
+use super::times::Comparison;
 
 /// A step with its parts.
-pub(super) fn outcome(job: &Job, layout: &Layout, step: &Step) -> Outcome {
+pub(super) fn outcome(job: &Job, layout: &Layout, step: &Step, compared: Option<Comparison>) -> Outcome {
     let mut outcome = Outcome::new();
     let model = &job.model.transformer;
     let total = step.parts.total();
@@ -42,6 +43,15 @@ pub(super) fn outcome(job: &Job, layout: &Layout, step: &Step) -> Outcome {
         share(step.parts.bubble)
     ));
     outcome.note(format!("the parts are those of stage {}, which ends last; what is largest: {}", step.stage, largest(step)));
+    if let Some(Comparison { algorithm, ranks, bytes, packets, fluids }) = compared {
+        let off = 100.0 * (fluids.as_s_f64() / packets.as_s_f64() - 1.0);
+        outcome.note(format!(
+            "groups between nodes are fluids: a {algorithm} all-reduce of {bytes} of {ranks} GPUs on two nodes takes {:.2} ms so, {:.2} ms by packets ({off:+.1} %)",
+            ms(fluids),
+            ms(packets)
+        ));
+        outcome.set("fluids_off_percent", off);
+    }
     outcome.set("step_s", total.as_s_f64());
     outcome.set("tflops_per_gpu", rate / 1e12);
     outcome.set("tokens_per_s", tokens);

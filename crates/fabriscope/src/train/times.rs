@@ -34,6 +34,8 @@ pub(crate) struct ClusterTimes<'a> {
     /// The slowest of the fluids of a shape.
     rates: BTreeMap<(Group, Shape), (Rate, Span)>,
     plans: BTreeMap<(u32, u32), (nccl::Communicator, nccl::Tuner)>,
+    /// What may be taken between nodes.
+    algorithms: Vec<Algorithm>,
 }
 
 /// What is known of an operation.
@@ -42,6 +44,19 @@ struct Known {
     span: Span,
     processors: u32,
 }
+
+/// The same operation in both engines.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Comparison {
+    pub algorithm: Algorithm,
+    pub ranks: u32,
+    pub bytes: Bytes,
+    pub packets: Span,
+    pub fluids: Span,
+}
+
+/// What is compared: long enough that rates count, short enough that packets are soon done.
+const COMPARED: Bytes = Bytes::from_mib(64);
 
 /// How fluids of groups lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,6 +97,7 @@ impl<'a> ClusterTimes<'a> {
             known: BTreeMap::new(),
             rates: BTreeMap::new(),
             plans: BTreeMap::new(),
+            algorithms: vec![Algorithm::Ring, Algorithm::Tree],
         })
     }
 
@@ -95,6 +111,27 @@ impl<'a> ClusterTimes<'a> {
         let known = if self.within(group) { self.in_node(operation, bytes, group.size)? } else { self.between(operation, bytes, group)? };
         self.known.insert((operation, bytes, group), known);
         Ok(known)
+    }
+
+    /// How far fluids are from the library step by step, packet by packet: an all-reduce of one group of the kind on two nodes, by the algorithm
+    /// that the job takes for `bytes`. Nothing where groups do not leave their nodes.
+    ///
+    /// # Errors
+    /// What the cluster cannot do.
+    pub fn compared(&mut self, group: Group, bytes: Bytes) -> Result<Option<Comparison>, Error> {
+        if group.size <= 1 || self.within(group) {
+            return Ok(None);
+        }
+        let each = self.on_each(group);
+        let (_, tuner) = self.plan(group.size.div_ceil(each), each)?;
+        let algorithm =
+            chosen(tuner, Operation::AllReduce, bytes, &[Algorithm::Ring, Algorithm::Tree]).map_err(|error| told(&error))?.0.algorithm;
+        let two = Group { size: 2 * each, stride: group.stride };
+        let mut job = ClusterTimes::new(self.catalog, self.parts.clone(), 2 * self.per_node)?;
+        job.algorithms = vec![algorithm];
+        let packets = job.benched(Operation::AllReduce, COMPARED, (2, each))?.span;
+        let fluids = job.between(Operation::AllReduce, COMPARED, two)?.span;
+        Ok(Some(Comparison { algorithm, ranks: two.size, bytes: COMPARED, packets, fluids }))
     }
 
     /// Whether all groups of the kind lie within nodes.
@@ -121,6 +158,12 @@ impl<'a> ClusterTimes<'a> {
             .catalog(self.catalog)
             .nodes(nodes)
             .ranks_per_node(each)
+            .args(
+                self.algorithms
+                    .iter()
+                    .filter(|_| self.algorithms.len() == 1)
+                    .flat_map(|only| ["--env".to_owned(), format!("NCCL_ALGO={only}")]),
+            )
             .args(["-b".to_owned(), bytes.to_string(), "-e".to_owned(), bytes.to_string(), "-n".to_owned(), "5".to_owned()])
             .outcome()?;
         let points = outcome.get("points").and_then(|points| points.as_array());
@@ -141,8 +184,9 @@ impl<'a> ClusterTimes<'a> {
         let (shape, latency, moved, processors) = match operation {
             Operation::AllReduce | Operation::AllGather | Operation::ReduceScatter => {
                 let each = self.on_each(group);
+                let algorithms = self.algorithms.clone();
                 let (communicator, tuner) = self.plan(group.size.div_ceil(each), each)?;
-                let (choice, entry) = chosen(tuner, operation, bytes).map_err(|error| told(&error))?;
+                let (choice, entry) = chosen(tuner, operation, bytes, &algorithms).map_err(|error| told(&error))?;
                 let channels = choice.channels.min(communicator.channels()).max(1);
                 let most = self.library.pace(choice.protocol).rate;
                 let share = bytes.0 as f64 / f64::from(channels);
@@ -271,14 +315,15 @@ fn crossing(plan: &nccl::Communicator, adapters: &[u32], (from, to, channel): (u
 }
 
 /// What the library takes of rings and trees, and its latency.
-fn chosen(tuner: &nccl::Tuner, operation: Operation, bytes: Bytes) -> Result<(nccl::Choice, Span), nccl::NcclError> {
+fn chosen(tuner: &nccl::Tuner, operation: Operation, bytes: Bytes, of: &[Algorithm]) -> Result<(nccl::Choice, Span), nccl::NcclError> {
+    let algorithms = of;
     let of = match operation {
         Operation::AllGather => nccl::Operation::AllGather,
         Operation::ReduceScatter => nccl::Operation::ReduceScatter,
         _ => nccl::Operation::AllReduce,
     };
     let mut best: Option<(Span, Algorithm, Protocol)> = None;
-    for algorithm in [Algorithm::Ring, Algorithm::Tree] {
+    for algorithm in algorithms.iter().copied() {
         for protocol in Protocol::ALL {
             let estimate = tuner.estimate(of, algorithm, protocol, bytes);
             if let Some(estimate) = estimate.filter(|estimate| best.is_none_or(|(known, ..)| *estimate < known)) {
