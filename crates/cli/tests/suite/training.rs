@@ -93,6 +93,29 @@ fn parts_add_up_and_two_runs_are_the_same() {
     assert!(first["fluids_off_percent"].is_number(), "{first}");
 }
 
+/// What the network costs is what a faster one saves; within a node it costs nothing.
+#[test]
+fn a_faster_network_saves_what_is_exposed() {
+    let of = |words: &[&str]| {
+        let found = step(words);
+        ["network_doubled_percent", "no_network_percent"].map(|key| found[key].as_f64().unwrap())
+    };
+    let words = ["--model", "gpt-3.6b", "--on", "azure-nda100v4:2", "--tp", "2", "--dp", "8", "--global-batch", "16", "--overlap", "none"];
+    let [doubled, without] = of(&words);
+    assert!(without < doubled && doubled < -0.1, "{doubled} {without}");
+    let [doubled, without] = of(&["--model", "gpt-1.7b", "--on", "azure-nda100v4:1", "--dp", "8", "--global-batch", "8"]);
+    assert!(doubled == 0.0 && without == 0.0, "{doubled} {without}");
+}
+
+/// Groups that do not fill nodes evenly: twelve ranks on nodes of eight, three of a tensor group on each of two.
+#[test]
+fn groups_across_nodes_need_not_fill_them() {
+    let uneven = ["--model", "mpt-125m", "--on", "azure-nda100v4:2", "--dp", "12", "--global-batch", "12"];
+    let across = ["--model", "mpt-125m", "--on", "azure-nda100v4:2", "--tp", "6", "--dp", "2", "--global-batch", "4"];
+    let times = [&uneven[..], &across[..]].map(|words| step(words)["step_s"].as_f64().unwrap());
+    assert!(times.iter().all(|time| *time > 0.0), "{times:?}");
+}
+
 /// The best first, none of them beyond the memory.
 #[test]
 fn layouts_are_ranked() {

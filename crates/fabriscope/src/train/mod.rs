@@ -14,7 +14,7 @@ use fabriscope_units::{Bytes, Remedy};
 use crate::ask::catalog;
 use crate::error::Error;
 use crate::on_cluster::OnCluster;
-use times::ClusterTimes;
+use times::{ClusterTimes, Network};
 
 /// What a step of training takes: `train("llama3-70b", "azure-ndh100v5:16").layout(layout)`. A model is a name of the catalogue.
 #[must_use]
@@ -115,8 +115,14 @@ impl<'a> Train<'a> {
         let mut times = ClusterTimes::new(catalog, job.parts.clone(), gpus)?;
         let step = made(&job, &self.layout, &mut times)?;
         let gradients = Bytes(2 * parameters_of_rank(&job.model.transformer, &self.layout).0);
+        let mut with = |network| {
+            times.on(network);
+            made(&job, &self.layout, &mut times)
+        };
+        let others = [with(Network::TwiceAsFast)?.parts.total(), with(Network::None)?.parts.total()];
+        times.on(Network::AsItIs);
         let compared = times.compared(self.layout.data_group(), gradients)?;
-        Ok(shown::outcome(&job, &self.layout, &step, compared))
+        Ok(shown::outcome(&job, &self.layout, &step, (others, compared)))
     }
 
     fn job(&self, catalog: &Catalog) -> Result<Job, Error> {

@@ -8,7 +8,7 @@ use super::Job;
 use super::times::Comparison;
 
 /// A step with its parts.
-pub(super) fn outcome(job: &Job, layout: &Layout, step: &Step, compared: Option<Comparison>) -> Outcome {
+pub(super) fn outcome(job: &Job, layout: &Layout, step: &Step, (others, compared): ([Span; 2], Option<Comparison>)) -> Outcome {
     let mut outcome = Outcome::new();
     let model = &job.model.transformer;
     let total = step.parts.total();
@@ -43,6 +43,10 @@ pub(super) fn outcome(job: &Job, layout: &Layout, step: &Step, compared: Option<
         share(step.parts.bubble)
     ));
     outcome.note(format!("the parts are those of stage {}, which ends last; what is largest: {}", step.stage, largest(step)));
+    let [doubled, without] = others.map(|other| 100.0 * (other.as_s_f64() / total.as_s_f64().max(f64::MIN_POSITIVE) - 1.0));
+    outcome.note(format!("with a network twice as fast the step takes {doubled:+.2} %, with none between nodes {without:+.2} %"));
+    outcome.set("network_doubled_percent", doubled);
+    outcome.set("no_network_percent", without);
     if let Some(Comparison { algorithm, ranks, bytes, packets, fluids }) = compared {
         let off = 100.0 * (fluids.as_s_f64() / packets.as_s_f64() - 1.0);
         outcome.note(format!(

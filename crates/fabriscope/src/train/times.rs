@@ -36,6 +36,18 @@ pub(crate) struct ClusterTimes<'a> {
     plans: BTreeMap<(u32, u32), (nccl::Communicator, nccl::Tuner)>,
     /// What may be taken between nodes.
     algorithms: Vec<Algorithm>,
+    network: Network,
+}
+
+/// The network between nodes, for what it costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Network {
+    /// As the cluster has it.
+    AsItIs,
+    /// Adapters and links carry twice as much in the same time; latencies stay.
+    TwiceAsFast,
+    /// Nothing between nodes takes time.
+    None,
 }
 
 /// What is known of an operation.
@@ -98,7 +110,14 @@ impl<'a> ClusterTimes<'a> {
             rates: BTreeMap::new(),
             plans: BTreeMap::new(),
             algorithms: vec![Algorithm::Ring, Algorithm::Tree],
+            network: Network::AsItIs,
         })
+    }
+
+    /// The same with another network.
+    pub fn on(&mut self, network: Network) {
+        self.network = network;
+        self.known.clear();
     }
 
     fn known(&mut self, operation: Operation, bytes: Bytes, group: Group) -> Result<Known, Error> {
@@ -108,7 +127,12 @@ impl<'a> ClusterTimes<'a> {
         if let Some(known) = self.known.get(&(operation, bytes, group)) {
             return Ok(*known);
         }
-        let known = if self.within(group) { self.in_node(operation, bytes, group.size)? } else { self.between(operation, bytes, group)? };
+        let known = match self.network {
+            _ if self.within(group) => self.in_node(operation, bytes, group.size)?,
+            Network::AsItIs => self.between(operation, bytes, group)?,
+            Network::TwiceAsFast => self.between(operation, Bytes(bytes.0.div_ceil(2)), group)?,
+            Network::None => Known { span: Span::ZERO, processors: 0 },
+        };
         self.known.insert((operation, bytes, group), known);
         Ok(known)
     }
@@ -140,9 +164,10 @@ impl<'a> ClusterTimes<'a> {
         span <= u64::from(self.per_node) && u64::from(self.per_node).is_multiple_of(span)
     }
 
-    /// Members of a group on each of its nodes.
+    /// Members of a group on each of its nodes: as many everywhere, for the library's channels.
     fn on_each(&self, group: Group) -> u32 {
-        (self.per_node / group.stride.max(1)).clamp(1, group.size)
+        let most = (self.per_node / group.stride.max(1)).clamp(1, (group.size - 1).max(1));
+        (1..=most).rev().find(|each| group.size.is_multiple_of(*each)).unwrap_or(1)
     }
 
     /// By the library on one node, which nobody shares with it.
