@@ -37,6 +37,17 @@ pub enum Error {
         /// What to do.
         help: String,
     },
+    /// A trace that cannot be run.
+    #[error("{trace}: {message}")]
+    #[diagnostic(code(trace::replay), help("{help}"))]
+    Replay {
+        /// Its name.
+        trace: String,
+        /// What is wrong.
+        message: String,
+        /// What to do.
+        help: String,
+    },
     /// A table that does not exist.
     #[error("there is no table `{name}`")]
     #[diagnostic(code(validate::unknown_table), help("the tables are {}", known.join(", ")))]

@@ -1,6 +1,6 @@
 //! Fabriscope as a library: what the program does, for programs of your own.
 //!
-//! Eleven questions, each with options that are added one after the other; each answer is one [`Outcome`], which
+//! Twelve questions, each with options that are added one after the other; each answer is one [`Outcome`], which
 //! [`render`] prints as text, JSON or CSV. Nothing here prints, exits or reads a clock; the same question gives the same bytes.
 //!
 //! - [`bench()`]: what does a benchmark program print on a cluster?
@@ -13,6 +13,7 @@
 //! - [`sensitivity`]: which numbers of the catalogue matter?
 //! - [`expect()`]: what should the usual tools show on a cluster?
 //! - [`train()`]: what does a step of training take, and what of it is the network?
+//! - [`replay()`]: what do traces of real programs take on a cluster?
 //! - [`calibrate()`]: which numbers of a cluster fit its measurements?
 //!
 //! ```
@@ -31,6 +32,7 @@ mod expect;
 mod on_cluster;
 pub mod own;
 pub mod picture;
+mod replay;
 mod sweep;
 mod train;
 mod validate;
@@ -48,6 +50,7 @@ pub use fabriscope_study::study_schema;
 pub use fabriscope_study::sweep::Progress;
 pub use fabriscope_training as training;
 pub use on_cluster::OnCluster;
+pub use replay::replay;
 pub use sweep::{Sweep, sweep};
 pub use train::{Train, train};
 pub use validate::{Validate, cited, validate};

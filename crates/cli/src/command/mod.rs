@@ -108,7 +108,7 @@ pub fn run(arguments: &Arguments, context: &Context, output: &mut Output) -> Res
         Command::Report(args) => report::run(args, context, output),
         Command::Serve(args) => serve::run(args, context, output),
         Command::Import(args) => import::run(args, context, output),
-        Command::Trace(args) => trace::run(args, output),
+        Command::Trace(args) => trace::run(args, context, output),
         Command::Export(args) => export::run(args, context, output),
         Command::Route(args) => route::run(args, context, output),
         Command::Topo(args) => topo::run(args, context, output),

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use fabriscope_report::{Cell, Column, Grid, Outcome, Verdict};
-use fabriscope_traces::{Kind, Trace, read};
+use fabriscope_traces::{Gaps, Kind, Trace, read};
 use fabriscope_units::Bytes;
 use serde_json::json;
 
+use crate::context::Context;
 use crate::error::Failure;
 use crate::output::{Output, OutputArgs};
 
@@ -21,6 +22,12 @@ pub struct Args {
     /// Extend a trace of one rank to N, each of which does the same within its own groups
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     ranks: Option<u32>,
+    /// Run them on a cluster, by packets and by flows: a name, a TOML file, either with :NODES
+    #[arg(long, value_name = "CLUSTER")]
+    on: Option<String>,
+    /// Computation as recorded, times this, as `1`, `0` or `3/2`; with --on
+    #[arg(long, value_name = "FACTOR", default_value = "1", requires = "on")]
+    compute: String,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -33,7 +40,7 @@ Examples:
   fabriscope trace my-run/testtrace.meta                            all ranks of a trace of DUMPI";
 
 /// Runs the command.
-pub fn run(args: &Args, output: &mut Output) -> Result<Verdict, Failure> {
+pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
     let mut traces = read(&args.files).map_err(Failure::of)?;
     if let Some(ranks) = args.ranks {
         traces = traces.iter().map(|trace| trace.spread(ranks)).collect::<Result<_, _>>().map_err(Failure::of)?;
@@ -56,8 +63,22 @@ pub fn run(args: &Args, output: &mut Output) -> Result<Verdict, Failure> {
         outcome.note(text.clone());
         checks.push(text);
     }
+    if let Some(cluster) = &args.on {
+        let grid = fabriscope::replay(Some(context.catalog()?), &traces, cluster, gaps(&args.compute)?).map_err(Failure::of)?;
+        outcome.text("\n").keyed_table("replayed", grid);
+    }
     outcome.set("checks", json!(checks)).judge(verdict);
     args.output.write(&outcome, output)
+}
+
+/// What becomes of computation that takes `factor` times what was recorded.
+fn gaps(factor: &str) -> Result<Gaps, Failure> {
+    let (numerator, denominator) = factor.split_once('/').unwrap_or((factor, "1"));
+    match (numerator.trim().parse(), denominator.trim().parse()) {
+        (Ok(1), Ok(1)) => Ok(Gaps::Kept),
+        (Ok(numerator), Ok(denominator)) if denominator > 0 => Ok(Gaps::Scaled { numerator, denominator }),
+        _ => Err(Failure::told(format!("computation times `{factor}`"), "write a number or a fraction, such as 2, 0 or 3/2")),
+    }
 }
 
 /// A row for each trace.

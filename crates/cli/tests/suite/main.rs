@@ -34,6 +34,7 @@ mod outcome;
 mod pictures;
 mod qos;
 mod remedies;
+mod replays;
 mod route;
 mod same_bytes;
 mod serve;
