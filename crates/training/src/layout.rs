@@ -158,6 +158,15 @@ pub enum LayoutError {
         /// Numbers that divide it.
         fitting: Vec<u32>,
     },
+    /// More parts than there are layers.
+    #[error("{parts} parts of the pipeline for {layers} layers")]
+    #[diagnostic(help("make stages times parts of a stage at most {layers}"))]
+    Parts {
+        /// Parts of all stages.
+        parts: u32,
+        /// Layers.
+        layers: u32,
+    },
     /// Interleaved stages take micro-batches in groups of as many as there are stages.
     #[error("{micro_batches} micro-batches for {stages} interleaved stages")]
     #[diagnostic(help("make the micro-batches of a copy a multiple of the stages, or leave --interleave out"))]
@@ -186,6 +195,20 @@ impl Layout {
     #[must_use]
     pub fn micro_batches(&self) -> u32 {
         self.global_batch / self.data.max(1) / self.micro_batch.max(1)
+    }
+    /// Layers of each part of the pipeline, in order. Where they do not come out even, embedding and output count as one each
+    /// (Megatron-LM, `account_for_embedding_in_pipeline_split`), and what is left goes to the parts behind the first.
+    #[must_use]
+    pub fn layers_of_parts(&self, model: &Transformer) -> Vec<u32> {
+        let parts = self.pipeline.saturating_mul(self.interleave).max(1);
+        if model.layers.is_multiple_of(parts) {
+            return vec![model.layers / parts; parts as usize];
+        }
+        let all = model.layers + 2;
+        let (each, left) = (all / parts, all % parts);
+        // The ends have room for what they do besides.
+        let given = |part: u32| each + u32::from(part > 0 && part <= left) - u32::from(part == 0) - u32::from(part + 1 == parts);
+        (0..parts).map(given).collect()
     }
     /// The ranks that share tensors.
     #[must_use]
@@ -244,7 +267,10 @@ impl Layout {
             Err(LayoutError::Divide { parts, parts_are, whole, whole_are, fitting })
         };
         divides(self.tensor, "tensor-parallel GPUs", model.heads, "heads of attention")?;
-        divides(self.pipeline.saturating_mul(self.interleave), "parts of the pipeline", model.layers, "layers")?;
+        let parts = self.pipeline.saturating_mul(self.interleave);
+        if parts > model.layers {
+            return Err(LayoutError::Parts { parts, layers: model.layers });
+        }
         divides(self.context, "context-parallel GPUs", model.sequence, "tokens of a sequence")?;
         divides(self.data, "copies", self.global_batch, "sequences of a step")?;
         divides(self.micro_batch, "sequences of a micro-batch", self.global_batch / self.data, "sequences of a copy")?;

@@ -37,7 +37,7 @@ impl Memory {
 pub fn parameters_of_rank(model: &Transformer, layout: &Layout) -> (u64, u64) {
     let (tensor, stages) = (u64::from(layout.tensor), u64::from(layout.pipeline));
     let of_experts = shape::expert_layers(model).div_ceil(stages);
-    let layers = u64::from(model.layers) / stages;
+    let layers = u64::from(model.layers).div_ceil(stages);
     let plain = layers.saturating_sub(of_experts);
     let common = of_experts * shape::layer_parameters(model, true) + plain * shape::layer_parameters(model, false);
     let output = if layout.pipeline == 1 && !model.tied_embeddings { u64::from(model.hidden) * u64::from(model.vocabulary) } else { 0 };
@@ -87,7 +87,7 @@ fn activations(model: &Transformer, layout: &Layout) -> Bytes {
     let input = tokens * hidden * 2 / own;
     let kept = if layout.recompute == Recompute::Full { input } else { of_layer + scores };
     let stages = u64::from(layout.pipeline);
-    let per_stage = u64::from(model.layers) / stages;
+    let per_stage = u64::from(model.layers).div_ceil(stages);
     let in_flight = match layout.schedule {
         Schedule::GPipe => u64::from(layout.micro_batches()) * per_stage,
         _ if layout.interleave > 1 => per_stage * stages + per_stage * (stages - 1) / u64::from(layout.interleave),

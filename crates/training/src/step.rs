@@ -147,10 +147,11 @@ pub fn step<T: CommunicationTimes>(
     let mut at_end = |work: &[layer::Work]| layer::passes(work, &again, roofline, times).map_err(StepError::Times);
     let (first, last) = (at_end(&first)?, at_end(&last)?);
     let parts = layout.pipeline * layout.interleave;
-    let in_part = u64::from(model.layers / parts);
+    let in_parts = layout.layers_of_parts(model);
     let dense = model.layers - shape::expert_layers(model) as u32;
     let of_part = |part: u32| {
-        let from = u64::from(part) * in_part;
+        let in_part = u64::from(in_parts[part as usize]);
+        let from: u64 = in_parts[..part as usize].iter().map(|layers| u64::from(*layers)).sum();
         let plain_there = u64::from(dense).saturating_sub(from).min(in_part);
         let mut passes = plain.times(plain_there).plus(expert.times(in_part - plain_there));
         if part == 0 {

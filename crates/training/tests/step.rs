@@ -116,6 +116,20 @@ fn parts_add_up() {
     }
 }
 
+/// 126 layers with embedding and output are 128; all layers are somewhere, none of the parts is empty.
+#[test]
+fn layers_that_do_not_come_out_even_make_room_at_the_ends() {
+    let of = |name: &str, pipeline, interleave| Layout { pipeline, interleave, ..Layout::default() }.layers_of_parts(&model(name));
+    assert_eq!(of("llama3-405b", 8, 1), [15, 16, 16, 16, 16, 16, 16, 15]);
+    assert_eq!(of("llama3-405b", 4, 2), of("llama3-405b", 8, 1));
+    assert_eq!(of("gpt-1t", 64, 2), [1; 128]);
+    for (name, pipeline, interleave) in [("deepseek-v3", 16, 1), ("deepseek-v3", 4, 4), ("deepseek-v3", 61, 1), ("llama3-8b", 5, 3)] {
+        let parts = of(name, pipeline, interleave);
+        assert_eq!(parts.iter().sum::<u32>(), model(name).layers, "{name} {parts:?}");
+        assert!(parts.iter().all(|layers| *layers > 0), "{name} {parts:?}");
+    }
+}
+
 /// Zero bubble waits less than 1F1B, 1F1B as long as GPipe; interleaved stages wait about a v-th.
 #[test]
 fn schedules_wait_as_they_should() {
@@ -157,7 +171,7 @@ fn what_does_not_divide_is_told() {
     let told = |layout: Layout| layout.check(&of).unwrap_err();
     let layout = || Layout { global_batch: 8, ..Layout::default() };
     assert_eq!(told(Layout { tensor: 5, ..layout() }).to_string(), "5 tensor-parallel GPUs do not divide 32 heads of attention");
-    assert_eq!(told(Layout { pipeline: 3, ..layout() }).to_string(), "3 parts of the pipeline do not divide 32 layers");
+    assert_eq!(told(Layout { pipeline: 64, ..layout() }).to_string(), "64 parts of the pipeline for 32 layers");
     assert_eq!(told(Layout { data: 3, ..layout() }).to_string(), "3 copies do not divide 8 sequences of a step");
     assert_eq!(told(Layout { expert: 2, ..layout() }), LayoutError::NoExperts { expert: 2 });
     let interleaved = Layout { pipeline: 4, interleave: 2, global_batch: 6, ..layout() };

@@ -103,8 +103,7 @@ fn layouts(job: &Job, given: &Layout, gpus: u32) -> Vec<Layout> {
         Attention::Unfused => &[Recompute::None, Recompute::Selective, Recompute::Full],
     };
     for tensor in powers(per_node) {
-        for pipeline in (1..=gpus / tensor).filter(|stages| model.layers.is_multiple_of(*stages) && (gpus / tensor).is_multiple_of(*stages))
-        {
+        for pipeline in (1..=gpus / tensor).filter(|stages| even(model.layers, *stages) && (gpus / tensor).is_multiple_of(*stages)) {
             for expert in &experts {
                 for micro_batch in [1, 2, 4, 8] {
                     for recompute in again {
@@ -132,6 +131,11 @@ fn layouts(job: &Job, given: &Layout, gpus: u32) -> Vec<Layout> {
         }
     }
     found
+}
+
+/// Whether stages have as many layers each, embedding and output counted or not.
+const fn even(layers: u32, stages: u32) -> bool {
+    layers.is_multiple_of(stages) || (layers + 2).is_multiple_of(stages)
 }
 
 /// 1, 2, 4 … up to `most`.
