@@ -2,7 +2,7 @@
 //!
 //! A model of the catalogue ([`shape`]), a [`Layout`] over GPUs and a GPU's [`compute`](fabriscope_catalog::Compute) numbers become the
 //! kernels of one layer ([`layer`]), their times by a roofline ([`roofline`]), the order of micro-batches in the pipeline ([`pipeline`])
-//! and the time line of a step ([`step`]). How long messages take is asked of whoever knows the cluster ([`CommunicationTimes`]).
+//! and the time line of a step ([`mod@step`]). How long messages take is asked of whoever knows the cluster ([`CommunicationTimes`]).
 //!
 //! ```text
 //!  Model ─ Layout ─▶ layer: kernels, collectives ─ roofline ─▶ spans ─ pipeline order ─▶ step: time line of each stage
