@@ -143,8 +143,7 @@ enum Scores {
 
 const EXAMPLES: &str = "\
 Examples:
-  fabriscope train --model llama3-70b --on azure-ndh100v5:16 --tp 8 --pp 4 --dp 4 --sequence-parallel \\
-    --sharding optimizer --recompute full --global-batch 128
+  fabriscope train --model llama3-8b --on azure-ndh100v5:2 --tp 4 --dp 4 --sequence-parallel --sharding optimizer
   fabriscope train --model llama3-8b --on azure-ndh100v5:4 --global-batch 64 --search";
 
 /// Runs the command.
