@@ -39,4 +39,4 @@ pub use group::{Group, Nodes};
 pub use kind::Kind;
 pub use operation::{Expected, Operation, received};
 pub use piece::{Action, Buffer, Message, Move, Piece};
-pub use round::{Amount, Joint, Outline, Outlines, Round, Rounds, data_schedule, schedule};
+pub use round::{Amount, Joint, Outline, Outlines, Round, Rounds, add_rounds, data_schedule, schedule};

@@ -174,15 +174,17 @@ pub(crate) fn batches(ranks: u32, at_a_time: u32) -> impl Iterator<Item = Range<
 pub fn schedule<R: Iterator<Item = Round>>(ranks: u32, rounds: impl Fn(u32) -> R) -> Result<Schedule, ScheduleError> {
     let mut builder = Builder::new(ranks);
     for rank in 0..ranks {
-        let mut before: Vec<After> = Vec::new();
-        for round in rounds(rank) {
-            let ops: Vec<OpKind> = round.operations().collect();
-            if !ops.is_empty() {
-                before = ops.into_iter().map(|op| After::End(builder.op_after(rank, op, &before))).collect();
-            }
-        }
+        add_rounds(&mut builder, rank, rounds(rank).map(|round| round.operations().collect()), Vec::new());
     }
     builder.build()
+}
+
+/// Adds the operations of a rank's rounds, those of each behind all of the round before, the first ones behind `before`. Gives what waits for
+/// the last ones.
+pub fn add_rounds(builder: &mut Builder, rank: u32, rounds: impl Iterator<Item = Vec<OpKind>>, before: Vec<After>) -> Vec<After> {
+    rounds
+        .filter(|ops| !ops.is_empty())
+        .fold(before, |before, ops| ops.into_iter().map(|op| After::End(builder.op_after(rank, op, &before))).collect())
 }
 
 /// The same by data alone: every operation of a round waits for what the last round before brought, and for no send.

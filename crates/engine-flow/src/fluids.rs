@@ -76,7 +76,7 @@ pub fn rates(cluster: &Cluster, ranks: u32, per_node: u32, fluids: &[Fluid]) -> 
 /// GPUs that are not there, or that no adapter reaches.
 pub fn adapters_of_gpus(cluster: &Cluster, per_node: u32) -> Result<Vec<u32>, EngineError> {
     let places = Places::new(cluster, per_node, per_node)?;
-    Ok((0..per_node).map(|local| places.adapter(local) - places.adapter_base()).collect())
+    Ok((0..per_node).map(|local| places.nic(local)).collect())
 }
 
 /// Long enough that headers count as in long messages.

@@ -136,9 +136,9 @@ impl<'a> Places<'a> {
         let group = self.cluster.parts.sole();
         group.first_endpoint + rank / self.per_node * group.node.nics + self.seat(rank).nic
     }
-    /// The first adapter of the cluster's nodes, among all.
-    pub fn adapter_base(&self) -> u32 {
-        self.cluster.parts.sole().first_endpoint
+    /// The adapter of a rank, among those of its node.
+    pub fn nic(&self, rank: u32) -> u32 {
+        self.seat(rank).nic
     }
     /// Its place among the ranks of its adapter.
     pub fn turn(&self, rank: u32) -> u32 {

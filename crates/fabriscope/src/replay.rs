@@ -7,7 +7,7 @@
 //! meanwhile where a trace does not say so.
 
 use fabriscope_catalog::{Catalog, ResolvedCluster};
-use fabriscope_collectives::{Algorithm, Call as Collective, Kind};
+use fabriscope_collectives::{Algorithm, Call as Collective, Kind, add_rounds};
 use fabriscope_engine::{Cluster, Connections, Engine, Job, Placement, RunOptions, Work};
 use fabriscope_engine_flow::FlowEngine;
 use fabriscope_engine_packet::PacketEngine;
@@ -92,25 +92,17 @@ impl Lowering for Usual {
         let algorithm = Algorithm::named(operation, name).map_err(|error| error.in_full())?;
         let root = call.collective.root.unwrap_or(0);
         let as_one = Collective { operation, ranks, per_node: 1, root, size, width: Bytes(1) };
-        let member = |index: u32| call.members.get(index as usize).copied().ok_or_else(|| format!("no member {index}"));
+        let (members, tag) = (call.members, call.tag);
+        let of_members = |kind| match kind {
+            OpKind::Send { to, bytes, .. } => OpKind::Send { to: members[to as usize], bytes, tag },
+            OpKind::Recv { from, bytes, .. } => OpKind::Recv { from: members[from as usize], bytes, tag },
+            other => other,
+        };
         let mut ends = Vec::with_capacity(call.members.len());
         for (index, rank) in (0..).zip(call.members) {
-            let mut before: Vec<After> = call.entry.get(index as usize).map(|entry| After::End(*entry)).into_iter().collect();
-            for round in algorithm.rounds(&as_one, index) {
-                let mut ops = Vec::new();
-                for kind in round.operations() {
-                    let tag = call.tag;
-                    let kind = match kind {
-                        OpKind::Send { to, bytes, .. } => OpKind::Send { to: member(to)?, bytes, tag },
-                        OpKind::Recv { from, bytes, .. } => OpKind::Recv { from: member(from)?, bytes, tag },
-                        other => other,
-                    };
-                    ops.push(After::End(builder.op_after(*rank, kind, &before)));
-                }
-                if !ops.is_empty() {
-                    before = ops;
-                }
-            }
+            let before = call.entry.get(index as usize).map(|entry| After::End(*entry)).into_iter().collect();
+            let rounds = algorithm.rounds(&as_one, index).map(|round| round.operations().map(of_members).collect());
+            let before = add_rounds(builder, *rank, rounds, before);
             ends.push(builder.op_after(*rank, OpKind::Compute { span: Span::ZERO }, &before));
         }
         Ok(ends)

@@ -165,22 +165,7 @@ impl World {
     ) -> Result<World, NcclError> {
         let library = library.into();
         let plan = library.join(nodes, per_node, settings)?;
-        let schedule = Schedule::new(&plan);
-        Ok(World(Arc::new(Shared {
-            library,
-            plan,
-            schedule,
-            mtu: path_mtu(target.mtu),
-            unordered: target.interface == fabriscope_catalog::Interface::Efa,
-            rdma: target.rdma,
-            switches: target.aggregation.as_ref().map(|(_, part)| part.rules(path_mtu(target.mtu), 0)),
-            binding: target.binding.clone(),
-            exchange: Exchange::default(),
-            sums: Record::default(),
-            gpus: Gpus::default(),
-            number: 0,
-            seats: Vec::new(),
-        })))
+        Ok(World::with(library, plan, target, (Gpus::default(), 0, Vec::new())))
     }
     /// The world of communicator `number` of those on `gpus`, of which no other has the number: its ranks sit where `seats` says.
     ///
@@ -195,11 +180,18 @@ impl World {
     ) -> Result<World, NcclError> {
         let places: Vec<(u32, u32)> = seats.iter().map(|seat| (seat.at.node, seat.at.gpu)).collect();
         let (library, plan) = library.join_at(&places, settings)?;
-        let schedule = Schedule::new(&plan);
-        Ok(World(Arc::new(Shared {
+        Ok(World::with(library, plan, target, (gpus.clone(), number, seats)))
+    }
+    fn with(
+        library: JobLibrary,
+        plan: nccl::Communicator,
+        target: &Target,
+        (gpus, number, seats): (Gpus, u32, Vec<MemberPlacement>),
+    ) -> World {
+        World(Arc::new(Shared {
             library,
+            schedule: Schedule::new(&plan),
             plan,
-            schedule,
             mtu: path_mtu(target.mtu),
             unordered: target.interface == fabriscope_catalog::Interface::Efa,
             rdma: target.rdma,
@@ -207,10 +199,10 @@ impl World {
             binding: target.binding.clone(),
             exchange: Exchange::default(),
             sums: Record::default(),
-            gpus: gpus.clone(),
+            gpus,
             number,
             seats,
-        })))
+        }))
     }
     /// The world of a job of the first nodes of this one, which are more than one.
     ///

@@ -193,7 +193,8 @@ fn leave(model: &Transformer, layout: &Layout, tokens: &Tokens, work: &mut Vec<W
 fn attention(model: &Transformer, layout: &Layout, tokens: &Tokens, work: &mut Vec<Work>) {
     let (all, hidden, tensor) = (tokens.all, u64::from(model.hidden), u64::from(layout.tensor));
     let (heads, precision) = (u64::from(model.heads) / tensor, layout.precision);
-    let (query_key, value, kv_bytes) = match model.latent {
+    let (query_key, value) = shape::query_key_and_value(model);
+    let kv_bytes = match model.latent {
         Some(latent) => {
             let [query_rank, kv_rank, content, rotary, value] =
                 [latent.query_rank, latent.kv_rank, latent.content, latent.rotary, latent.value].map(u64::from);
@@ -203,12 +204,12 @@ fn attention(model: &Transformer, layout: &Layout, tokens: &Tokens, work: &mut V
             work.push(linear(all, heads * (content + rotary), if query_rank > 0 { query_rank } else { hidden }, precision));
             work.push(linear(all, kv_rank + rotary, hidden, precision));
             work.push(linear(all, heads * (content + value), kv_rank, precision));
-            (content + rotary, value, heads * (content + rotary + value) * WIDTH)
+            heads * (content + rotary + value) * WIDTH
         }
         None => {
             let (head, kv) = (shape::head_size(model), shape::kv_heads(model).div_ceil(tensor));
             work.push(linear(all, (heads + 2 * kv) * head, hidden, precision));
-            (head, head, 2 * kv * head * WIDTH)
+            2 * kv * head * WIDTH
         }
     };
     let context = u64::from(layout.context);
@@ -220,20 +221,41 @@ fn attention(model: &Transformer, layout: &Layout, tokens: &Tokens, work: &mut V
             work.push(Work::Attention(Kernel::Attention { operations, bytes }));
         }
         Attention::Unfused => {
-            let (batch, rows) = (tokens.sequences * heads, all / tokens.sequences);
-            let scores = batch * rows * tokens.keys;
-            let precision = Precision::Bits16;
-            work.push(Work::Matrix(Kernel::Matrix { m: rows, n: tokens.keys, k: query_key, batch, precision }));
-            // Softmax with scale and mask, then dropout with a byte of mask.
-            work.push(Work::Memory(scores * 2 * WIDTH, scores * 3 * WIDTH));
-            work.push(Work::Memory(scores * (2 * WIDTH + 1), scores * (2 * WIDTH + 1)));
-            work.push(Work::Matrix(Kernel::Matrix { m: rows, n: value, k: tokens.keys, batch, precision }));
+            work.extend(core(tokens, heads, (query_key, value)));
         }
     }
     if context > 1 {
         work.push(Work::Together(Purpose::Context, Operation::SendReceive, Bytes((context - 1) * all * kv_bytes)));
     }
     work.push(linear(all, hidden, heads * value, precision));
+}
+
+/// The core of attention through memory: scores, softmax, dropout, and the sum of values.
+fn core(tokens: &Tokens, heads: u64, (query_key, value): (u64, u64)) -> [Work; 4] {
+    let (batch, rows) = (tokens.sequences * heads, tokens.all / tokens.sequences);
+    let scores = batch * rows * tokens.keys;
+    let precision = Precision::Bits16;
+    [
+        Work::Matrix(Kernel::Matrix { m: rows, n: tokens.keys, k: query_key, batch, precision }),
+        // Softmax with scale and mask, then dropout with a byte of mask.
+        Work::Memory(scores * 2 * WIDTH, scores * 3 * WIDTH),
+        Work::Memory(scores * (2 * WIDTH + 1), scores * (2 * WIDTH + 1)),
+        Work::Matrix(Kernel::Matrix { m: rows, n: value, k: tokens.keys, batch, precision }),
+    ]
+}
+
+/// What of a layer is computed a second time in the backward pass.
+#[must_use]
+pub fn again(model: &Transformer, layout: &Layout, with_experts: bool) -> Vec<Work> {
+    match (layout.recompute, layout.attention) {
+        (Recompute::Full, _) => forward(model, layout, with_experts),
+        (Recompute::Selective, Attention::Unfused) => {
+            let heads = u64::from(model.heads / layout.tensor);
+            core(&Tokens::of(model, layout), heads, shape::query_key_and_value(model)).to_vec()
+        }
+        // Fused attention computes its scores again by itself.
+        _ => Vec::new(),
+    }
 }
 
 fn feed_forward(model: &Transformer, layout: &Layout, tokens: &Tokens, inside: u64, work: &mut Vec<Work>) {
@@ -353,20 +375,6 @@ pub fn passes<T: CommunicationTimes>(work: &[Work], layout: &Layout, roofline: &
             }
         }
     }
-    match layout.recompute {
-        Recompute::None => {}
-        Recompute::Full => passes.backward = passes.backward.plus(passes.forward),
-        Recompute::Selective => {
-            let again: Vec<Work> = core(work).copied().collect();
-            for each in again {
-                match each {
-                    Work::Matrix(kernel) => passes.backward.matrix += roofline.time(&kernel),
-                    Work::Memory(there, _) => passes.backward.memory += roofline.stream(Bytes(there)),
-                    _ => {}
-                }
-            }
-        }
-    }
     Ok(passes)
 }
 
@@ -385,13 +393,6 @@ fn beside(work: &[Work], index: usize, operation: Operation) -> Option<Kernel> {
 fn piecewise(whole: Span, product: Span, ranks: u32) -> Span {
     let piece = whole / u64::from(ranks.max(1));
     piece + (whole - piece).saturating_sub(product - product / u64::from(ranks.max(1)))
-}
-
-/// The core of unfused attention within the work of a layer: its products of many matrices and what is between them.
-fn core(work: &[Work]) -> impl Iterator<Item = &Work> {
-    let scores = |each: &Work| matches!(each, Work::Matrix(Kernel::Matrix { batch, precision: Precision::Bits16, .. }) if *batch > 1);
-    let first = work.iter().position(scores).unwrap_or(work.len());
-    work[first..].iter().take(4)
 }
 
 /// The multiplications that give the gradients of the input and of the weights.

@@ -136,7 +136,7 @@ impl Default for Layout {
 pub enum LayoutError {
     /// Nothing, or too much of something.
     #[error("{what} of {count}")]
-    #[diagnostic(help("use 1 to 1000000"))]
+    #[diagnostic(code(train::impossible), help("use 1 to 1000000"))]
     Count {
         /// What is counted.
         what: &'static str,
@@ -145,7 +145,7 @@ pub enum LayoutError {
     },
     /// A number that does not divide another.
     #[error("{parts} {parts_are} do not divide {whole} {whole_are}")]
-    #[diagnostic(help("use one of {}", fitting.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")))]
+    #[diagnostic(code(train::impossible), help("use one of {}", fitting.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")))]
     Divide {
         /// How many parts.
         parts: u32,
@@ -160,7 +160,7 @@ pub enum LayoutError {
     },
     /// More parts than there are layers.
     #[error("{parts} parts of the pipeline for {layers} layers")]
-    #[diagnostic(help("make stages times parts of a stage at most {layers}"))]
+    #[diagnostic(code(train::impossible), help("make stages times parts of a stage at most {layers}"))]
     Parts {
         /// Parts of all stages.
         parts: u32,
@@ -169,7 +169,7 @@ pub enum LayoutError {
     },
     /// Interleaved stages take micro-batches in groups of as many as there are stages.
     #[error("{micro_batches} micro-batches for {stages} interleaved stages")]
-    #[diagnostic(help("make the micro-batches of a copy a multiple of the stages, or leave --interleave out"))]
+    #[diagnostic(code(train::impossible), help("make the micro-batches of a copy a multiple of the stages, or leave --interleave out"))]
     Interleaved {
         /// Micro-batches of a copy.
         micro_batches: u32,
@@ -178,7 +178,7 @@ pub enum LayoutError {
     },
     /// Experts are shared, and there are none.
     #[error("the experts of a layer shared by {expert} GPUs, and the model has none")]
-    #[diagnostic(help("leave --ep out, or take a model with experts"))]
+    #[diagnostic(code(train::impossible), help("leave --ep out, or take a model with experts"))]
     NoExperts {
         /// GPUs.
         expert: u32,

@@ -8,6 +8,13 @@ pub fn head_size(model: &Transformer) -> u64 {
     u64::from(model.head_size.unwrap_or(model.hidden / model.heads.max(1)))
 }
 
+/// Dimensions of a head's query and key, and of its value.
+#[must_use]
+pub fn query_key_and_value(model: &Transformer) -> (u64, u64) {
+    let head = head_size(model);
+    model.latent.map_or((head, head), |latent| (u64::from(latent.content + latent.rotary), u64::from(latent.value)))
+}
+
 /// Heads of keys and values.
 #[must_use]
 pub fn kv_heads(model: &Transformer) -> u64 {
@@ -103,8 +110,8 @@ pub fn operations(model: &Transformer, batch: u64, recomputed: bool) -> f64 {
     let matrices = active
         + of_experts * layer_parameters(model, true) as f64
         + (f64::from(model.layers) - of_experts) * layer_parameters(model, false) as f64;
-    let head = model.latent.map_or(2.0 * head_size(model) as f64, |latent| f64::from(latent.content + latent.rotary + latent.value));
-    let scores = 2.0 * sequence * f64::from(model.heads) * head * f64::from(model.layers);
+    let (query_key, value) = query_key_and_value(model);
+    let scores = 2.0 * sequence * f64::from(model.heads) * (query_key + value) as f64 * f64::from(model.layers);
     let layers = tokens * (2.0 * matrices + scores);
     let output = tokens * 2.0 * hidden * f64::from(model.vocabulary);
     (if recomputed { 4.0 } else { 3.0 }) * layers + 3.0 * output

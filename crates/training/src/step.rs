@@ -137,14 +137,16 @@ pub fn step<T: CommunicationTimes>(
     layout.check(model)?;
     let mut of_layer = |with_experts: bool| {
         let work = layer::forward(model, layout, with_experts);
-        let passes = layer::passes(&work, layout, roofline, times).map_err(StepError::Times)?;
+        let again = layer::again(model, layout, with_experts);
+        let again = layer::passes(&again, layout, roofline, times).map_err(StepError::Times)?.forward;
+        let mut passes = layer::passes(&work, layout, roofline, times).map_err(StepError::Times)?;
+        passes.backward = passes.backward.plus(again);
         if layout.sharding == Sharding::Parameters { gathered(model, layout, roofline, times, passes, with_experts) } else { Ok(passes) }
     };
     let plain = of_layer(false)?;
     let expert = if model.experts.is_some() { of_layer(true)? } else { Passes::default() };
     let (first, last) = layer::ends(model, layout);
-    let again = Layout { recompute: crate::Recompute::None, ..layout.clone() };
-    let mut at_end = |work: &[layer::Work]| layer::passes(work, &again, roofline, times).map_err(StepError::Times);
+    let mut at_end = |work: &[layer::Work]| layer::passes(work, layout, roofline, times).map_err(StepError::Times);
     let (first, last) = (at_end(&first)?, at_end(&last)?);
     let parts = layout.pipeline * layout.interleave;
     let in_parts = layout.layers_of_parts(model);
@@ -306,16 +308,13 @@ fn copies<T: CommunicationTimes>(
     }
     let parameters = common + experts;
     let own = if sharded { parameters.div_ceil(u64::from(layout.data_group().size.max(1))) } else { parameters };
-    let optimizer = roofline.stream(Bytes((ADAM_BYTES + width) * own)) * ADAM_PASSES;
+    let optimizer = roofline.stream(Bytes((ADAM_BYTES + width) * own));
     if !layout.overlap_gradients {
         return Ok(Copies { exposed: exchanged + collected, slowed: Span::ZERO, optimizer });
     }
     // Gradients of the last micro-batch leave from its first layer on; parameters come while the first one goes forward.
-    let last = line.passes.iter().filter(|timed| !timed.pass.forward && timed.pass.batch + 1 == layout.micro_batches());
-    let window = last.map(|timed| timed.to).max().map_or(Span::ZERO, |_| {
-        let first = line.passes.iter().find(|timed| !timed.pass.forward && timed.pass.batch + 1 == layout.micro_batches());
-        first.map_or(Span::ZERO, |timed| line.end.since(timed.from))
-    });
+    let last = line.passes.iter().find(|timed| !timed.pass.forward && timed.pass.batch + 1 == layout.micro_batches());
+    let window = last.map_or(Span::ZERO, |timed| line.end.since(timed.from));
     let layers = u64::from(model.layers / layout.pipeline).max(1);
     // The gradient of the layer that is computed last leaves alone.
     let tail = exchanged / layers;
@@ -329,5 +328,3 @@ fn copies<T: CommunicationTimes>(
 /// Bytes of a parameter that Adam reads and writes beside the gradient: master copy and two moments in 32 bits, there and back, and the
 /// copy in 16 bits.
 const ADAM_BYTES: u64 = 26;
-/// All of it passes through memory once; the norm of the gradients is a small part of it.
-const ADAM_PASSES: u64 = 1;

@@ -9,11 +9,12 @@ use fabriscope_report::Outcome;
 use fabriscope_training::memory::{memory, parameters_of_rank};
 use fabriscope_training::roofline::Roofline;
 use fabriscope_training::{Layout, Step, StepError, step};
-use fabriscope_units::{Bytes, Remedy};
+use fabriscope_units::Bytes;
 
 use crate::ask::catalog;
 use crate::error::Error;
 use crate::on_cluster::OnCluster;
+use shown::{by_use, gb};
 use times::{ClusterTimes, Network};
 
 /// What a step of training takes: `train("llama3-70b", "azure-ndh100v5:16").layout(layout)`. A model is a name of the catalogue.
@@ -149,34 +150,20 @@ fn gpus_of(job: &Job) -> u32 {
 
 /// Whether the fullest GPU has room.
 fn fits(job: &Job, layout: &Layout) -> Result<(), Error> {
-    layout.check(&job.model.transformer).map_err(|error| Error::Training { message: error.to_string(), help: remedy(&error) })?;
+    layout.check(&job.model.transformer)?;
     let (kept, room) = (memory(&job.model.transformer, layout), *job.gpu.memory.size);
     if kept.total() <= room {
         return Ok(());
     }
-    let gb = |bytes: Bytes| format!("{:.1} GB", bytes.0 as f64 / 1e9);
     Err(Error::Training {
-        message: format!(
-            "{} on the fullest GPU, which has {}: parameters {}, gradients {}, optimizer {}, activations {}",
-            gb(kept.total()),
-            gb(room),
-            gb(kept.parameters),
-            gb(kept.gradients),
-            gb(kept.optimizer),
-            gb(kept.activations)
-        ),
-        help: "share more (--tp, --pp, --sharding), keep less (--recompute, --micro-batch), or go on anyway: --oversized".to_owned(),
+        message: format!("{} on the fullest GPU, which has {}: {}", gb(kept.total()), gb(room), by_use(&kept)),
+        help: "share more (--tp, --pp, --sharding), keep less (--recompute, --micro-batch), or go on anyway: --oversize".to_owned(),
     })
 }
 
 fn made(job: &Job, layout: &Layout, times: &mut ClusterTimes<'_>) -> Result<Step, Error> {
     step(&job.model.transformer, layout, &job.roofline, times).map_err(|error| match error {
         StepError::Times(error) => error,
-        StepError::Layout(error) => Error::Training { message: error.to_string(), help: remedy(&error) },
+        StepError::Layout(error) => error.into(),
     })
-}
-
-fn remedy(error: &fabriscope_training::LayoutError) -> String {
-    let (whole, message) = (error.in_full(), error.to_string());
-    whole.strip_prefix(&message).unwrap_or(&whole).trim_start_matches([':', ';', ' ', '(']).trim_end_matches(')').to_owned()
 }

@@ -9,7 +9,7 @@ use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_training::memory::memory;
 use fabriscope_training::{Attention, Layout, Recompute, Sharding, Step};
 
-use super::shown::{achieved, gb, laid, ms};
+use super::shown::{achieved, gb, laid, ms, percent};
 use super::times::ClusterTimes;
 use super::{Job, gpus_of, made};
 use crate::error::Error;
@@ -56,7 +56,7 @@ pub(super) fn search(catalog: &Catalog, job: &Job, given: &Layout, heard: &dyn F
     ]);
     let row = |rank: usize, (layout, step): &(Layout, Step)| {
         let total = step.parts.total();
-        let share = |span: fabriscope_units::Span| 100.0 * span.as_s_f64() / total.as_s_f64().max(f64::MIN_POSITIVE);
+        let share = |span| percent(span, total);
         [
             Cell::count(rank),
             Cell::number(ms(total), 1),

@@ -1,6 +1,7 @@
 //! A step as people and programs read it.
 
 use fabriscope_report::{Cell, Column, Grid, Outcome};
+use fabriscope_training::memory::Memory;
 use fabriscope_training::{Layout, Recompute, Schedule, Sharding, Step, shape};
 use fabriscope_units::{Bytes, Span};
 
@@ -14,17 +15,14 @@ pub(super) fn outcome(job: &Job, layout: &Layout, step: &Step, (others, compared
     let total = step.parts.total();
     outcome.note(format!("{} on {}: {}", job.model.title, job.parts.name, laid(layout)));
     outcome.note(format!(
-        "{:.4} billion parameters; a GPU keeps at most {} of {}: parameters {}, gradients {}, optimizer {}, activations {}",
+        "{:.4} billion parameters; a GPU keeps at most {} of {}: {}",
         shape::parameters(model) as f64 / 1e9,
         gb(step.memory.total()),
         gb(*job.gpu.memory.size),
-        gb(step.memory.parameters),
-        gb(step.memory.gradients),
-        gb(step.memory.optimizer),
-        gb(step.memory.activations)
+        by_use(&step.memory)
     ));
     let mut grid = Grid::new([Column::words("part", "part"), Column::number("ms", "ms"), Column::number("%", "percent")]);
-    let share = |span: Span| 100.0 * span.as_s_f64() / total.as_s_f64().max(f64::MIN_POSITIVE);
+    let share = |span| percent(span, total);
     for (name, span) in step.parts.parts().into_iter().filter(|(_, span)| *span > Span::ZERO) {
         grid.push([Cell::word(name), Cell::number(ms(span), 3), Cell::number(share(span), 2)]);
     }
@@ -43,12 +41,12 @@ pub(super) fn outcome(job: &Job, layout: &Layout, step: &Step, (others, compared
         share(step.parts.bubble)
     ));
     outcome.note(format!("the parts are those of stage {}, which ends last; what is largest: {}", step.stage, largest(step)));
-    let [doubled, without] = others.map(|other| 100.0 * (other.as_s_f64() / total.as_s_f64().max(f64::MIN_POSITIVE) - 1.0));
+    let [doubled, without] = others.map(|other| change(other, total));
     outcome.note(format!("with a network twice as fast the step takes {doubled:+.2} %, with none between nodes {without:+.2} %"));
     outcome.set("network_doubled_percent", doubled);
     outcome.set("no_network_percent", without);
     if let Some(Comparison { algorithm, ranks, bytes, packets, fluids }) = compared {
-        let off = 100.0 * (fluids.as_s_f64() / packets.as_s_f64() - 1.0);
+        let off = change(fluids, packets);
         outcome.note(format!(
             "groups between nodes are fluids: a {algorithm} all-reduce of {bytes} of {ranks} GPUs on two nodes takes {:.2} ms so, {:.2} ms by packets ({off:+.1} %)",
             ms(fluids),
@@ -102,8 +100,25 @@ pub(super) fn laid(layout: &Layout) -> String {
     words.join(", ")
 }
 
+/// What memory is for.
+pub(super) fn by_use(memory: &Memory) -> String {
+    let Memory { parameters, gradients, optimizer, activations } = *memory;
+    let [parameters, gradients, optimizer, activations] = [parameters, gradients, optimizer, activations].map(gb);
+    format!("parameters {parameters}, gradients {gradients}, optimizer {optimizer}, activations {activations}")
+}
+
 pub(super) fn gb(bytes: Bytes) -> String {
     format!("{:.1} GB", bytes.0 as f64 / 1e9)
+}
+
+/// A part of a step.
+pub(super) fn percent(span: Span, total: Span) -> f64 {
+    100.0 * span.as_s_f64() / total.as_s_f64().max(f64::MIN_POSITIVE)
+}
+
+/// What `span` is longer than `from`, in percent.
+fn change(span: Span, from: Span) -> f64 {
+    100.0 * (span.as_s_f64() / from.as_s_f64().max(f64::MIN_POSITIVE) - 1.0)
 }
 
 pub(super) fn ms(span: Span) -> f64 {

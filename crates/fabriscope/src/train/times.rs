@@ -7,6 +7,8 @@
 //! Not modelled: groups of kinds that meet each other on the network.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::Arc;
 
 use fabriscope_catalog::{Catalog, ResolvedCluster};
 use fabriscope_engine::Cluster;
@@ -23,7 +25,7 @@ use crate::error::Error;
 pub(crate) struct ClusterTimes<'a> {
     catalog: &'a Catalog,
     parts: ResolvedCluster,
-    cluster: Cluster,
+    cluster: Arc<Cluster>,
     library: Library,
     /// Of the job.
     gpus: u32,
@@ -70,6 +72,9 @@ pub(crate) struct Comparison {
 /// What is compared: long enough that rates count, short enough that packets are soon done.
 const COMPARED: Bytes = Bytes::from_mib(64);
 
+/// What the library may take between nodes.
+const BETWEEN_NODES: [Algorithm; 2] = [Algorithm::Ring, Algorithm::Tree];
+
 /// How fluids of groups lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Shape {
@@ -100,7 +105,7 @@ impl<'a> ClusterTimes<'a> {
             .map_err(|error| refused(error.to_string(), "use nodes whose GPUs and adapters are joined"))?;
         Ok(ClusterTimes {
             catalog,
-            cluster,
+            cluster: Arc::new(cluster),
             adapters,
             gpus,
             per_node,
@@ -109,15 +114,16 @@ impl<'a> ClusterTimes<'a> {
             known: BTreeMap::new(),
             rates: BTreeMap::new(),
             plans: BTreeMap::new(),
-            algorithms: vec![Algorithm::Ring, Algorithm::Tree],
+            algorithms: BETWEEN_NODES.to_vec(),
             network: Network::AsItIs,
         })
     }
 
-    /// The same with another network.
+    /// The same with another network; what stays within nodes takes as long there.
     pub fn on(&mut self, network: Network) {
+        let known = std::mem::take(&mut self.known);
+        self.known = known.into_iter().filter(|((_, _, group), _)| self.within(*group)).collect();
         self.network = network;
-        self.known.clear();
     }
 
     fn known(&mut self, operation: Operation, bytes: Bytes, group: Group) -> Result<Known, Error> {
@@ -128,7 +134,7 @@ impl<'a> ClusterTimes<'a> {
             return Ok(*known);
         }
         let known = match self.network {
-            _ if self.within(group) => self.in_node(operation, bytes, group.size)?,
+            _ if self.within(group) => self.benched(operation, bytes, (1, group.size))?,
             Network::AsItIs => self.between(operation, bytes, group)?,
             Network::TwiceAsFast => self.between(operation, Bytes(bytes.0.div_ceil(2)), group)?,
             Network::None => Known { span: Span::ZERO, processors: 0 },
@@ -148,11 +154,21 @@ impl<'a> ClusterTimes<'a> {
         }
         let each = self.on_each(group);
         let (_, tuner) = self.plan(group.size.div_ceil(each), each)?;
-        let algorithm =
-            chosen(tuner, Operation::AllReduce, bytes, &[Algorithm::Ring, Algorithm::Tree]).map_err(|error| told(&error))?.0.algorithm;
+        let algorithm = chosen(tuner, Operation::AllReduce, bytes, &BETWEEN_NODES).map_err(|error| told(&error))?.0.algorithm;
         let two = Group { size: 2 * each, stride: group.stride };
-        let mut job = ClusterTimes::new(self.catalog, self.parts.clone(), 2 * self.per_node)?;
-        job.algorithms = vec![algorithm];
+        let mut job = ClusterTimes {
+            parts: self.parts.clone(),
+            cluster: Arc::clone(&self.cluster),
+            library: self.library.clone(),
+            gpus: 2 * self.per_node,
+            adapters: self.adapters.clone(),
+            known: BTreeMap::new(),
+            rates: BTreeMap::new(),
+            plans: BTreeMap::new(),
+            algorithms: vec![algorithm],
+            network: Network::AsItIs,
+            ..*self
+        };
         let packets = job.benched(Operation::AllReduce, COMPARED, (2, each))?.span;
         let fluids = job.between(Operation::AllReduce, COMPARED, two)?.span;
         Ok(Some(Comparison { algorithm, ranks: two.size, bytes: COMPARED, packets, fluids }))
@@ -170,12 +186,7 @@ impl<'a> ClusterTimes<'a> {
         (1..=most).rev().find(|each| group.size.is_multiple_of(*each)).unwrap_or(1)
     }
 
-    /// By the library on one node, which nobody shares with it.
-    fn in_node(&self, operation: Operation, bytes: Bytes, size: u32) -> Result<Known, Error> {
-        self.benched(operation, bytes, (1, size))
-    }
-
-    /// What `bench` prints, and the channels it says.
+    /// What `bench` prints on nodes that nobody shares, and the channels it says.
     fn benched(&self, operation: Operation, bytes: Bytes, (nodes, each): (u32, u32)) -> Result<Known, Error> {
         let ranks = u64::from(nodes * each);
         let bytes = bytes.0.next_multiple_of(ranks * 16);
@@ -242,12 +253,14 @@ impl<'a> ClusterTimes<'a> {
 
     /// The library's plan for nodes with so many GPUs each.
     fn plan(&mut self, nodes: u32, each: u32) -> Result<&(nccl::Communicator, nccl::Tuner), Error> {
-        if !self.plans.contains_key(&(nodes, each)) {
-            let plan = self.library.join(nodes, each, &self.library.settings).map_err(|error| told(&error))?;
-            let tuner = nccl::Tuner::new(&plan);
-            self.plans.insert((nodes, each), (plan, tuner));
+        match self.plans.entry((nodes, each)) {
+            Entry::Occupied(known) => Ok(known.into_mut()),
+            Entry::Vacant(place) => {
+                let plan = self.library.join(nodes, each, &self.library.settings).map_err(|error| told(&error))?;
+                let tuner = nccl::Tuner::new(&plan);
+                Ok(place.insert((plan, tuner)))
+            }
         }
-        self.plans.get(&(nodes, each)).ok_or_else(|| Error::Training { message: "no plan".to_owned(), help: String::new() })
     }
 
     /// What the slowest fluid of a shape moves while all groups of the kind do the same.
@@ -265,31 +278,21 @@ impl<'a> ClusterTimes<'a> {
         let groups = (whole * group.stride).max(group.stride.min(self.gpus.saturating_sub((group.size - 1) * group.stride)));
         let each = self.on_each(group);
         let mut fluids = Vec::new();
+        let edges = match shape {
+            Shape::Rings(channels, _) | Shape::Trees(channels, _) => {
+                let adapters = self.adapters.clone();
+                let (plan, _) = self.plan(group.size.div_ceil(each), each)?;
+                (0..channels).map(|channel| edges(plan, &adapters, channel, shape)).collect()
+            }
+            _ => Vec::new(),
+        };
         for number in 0..groups {
             let members = members(number);
-            let at = |rank: u32| members[rank as usize];
             match shape {
-                Shape::Rings(channels, most) => {
-                    let adapters = self.adapters.clone();
-                    let (plan, _) = self.plan(group.size.div_ceil(each), each)?;
-                    for channel in 0..channels {
-                        let edges = (0..group.size).map(|rank| (rank, plan.ring(channel, rank).next));
-                        let way = |(from, to)| crossing(plan, &adapters, (from, to, channel), Algorithm::Ring);
-                        let ways = edges.filter_map(way).map(|(from, to)| (at(from), at(to), 1.0)).collect();
-                        fluids.push(Fluid { ways, most });
-                    }
-                }
-                Shape::Trees(channels, most) => {
-                    let adapters = self.adapters.clone();
-                    let (plan, _) = self.plan(group.size.div_ceil(each), each)?;
-                    for channel in 0..channels {
-                        let edges = (0..group.size).filter_map(|rank| Some((rank, plan.tree(channel, rank).up?)));
-                        let both = edges.flat_map(|(rank, up)| [(rank, up), (up, rank)]);
-                        let way = |(from, to)| crossing(plan, &adapters, (from, to, channel), Algorithm::Tree);
-                        let ways = both.filter_map(way).map(|(from, to)| (at(from), at(to), 1.0)).collect();
-                        fluids.push(Fluid { ways, most });
-                    }
-                }
+                Shape::Rings(_, most) | Shape::Trees(_, most) => fluids.extend(edges.iter().map(|edges| {
+                    let way = |(from, to): &(u32, u32)| (members[*from as usize], members[*to as usize], 1.0);
+                    Fluid { ways: edges.iter().map(way).collect(), most }
+                })),
                 Shape::Pairs => {
                     let most = Rate::from_bps(u64::MAX);
                     fluids.extend(members.windows(2).map(|pair| Fluid { ways: vec![(pair[0], pair[1], 1.0)], most }));
@@ -326,6 +329,17 @@ impl CommunicationTimes for ClusterTimes<'_> {
     }
 }
 
+/// The edges of a channel of rings or trees that cross the network, by ranks of the group.
+fn edges(plan: &nccl::Communicator, adapters: &[u32], channel: u32, shape: Shape) -> Vec<(u32, u32)> {
+    let ranks = 0..plan.ranks();
+    let crossing = |algorithm| move |(from, to)| crossing(plan, adapters, (from, to, channel), algorithm);
+    if let Shape::Trees(..) = shape {
+        let up = ranks.filter_map(|rank| Some((rank, plan.tree(channel, rank).up?)));
+        return up.flat_map(|(rank, up)| [(rank, up), (up, rank)]).filter_map(crossing(Algorithm::Tree)).collect();
+    }
+    ranks.map(|rank| (rank, plan.ring(channel, rank).next)).filter_map(crossing(Algorithm::Ring)).collect()
+}
+
 /// Between which ranks an edge of a channel crosses the network: those whose GPUs are nearest to the adapters that the library takes, as data
 /// get there over the links of the node. Nothing where both ends are on one node.
 fn crossing(plan: &nccl::Communicator, adapters: &[u32], (from, to, channel): (u32, u32, u32), algorithm: Algorithm) -> Option<(u32, u32)> {
@@ -340,8 +354,12 @@ fn crossing(plan: &nccl::Communicator, adapters: &[u32], (from, to, channel): (u
 }
 
 /// What the library takes of rings and trees, and its latency.
-fn chosen(tuner: &nccl::Tuner, operation: Operation, bytes: Bytes, of: &[Algorithm]) -> Result<(nccl::Choice, Span), nccl::NcclError> {
-    let algorithms = of;
+fn chosen(
+    tuner: &nccl::Tuner,
+    operation: Operation,
+    bytes: Bytes,
+    algorithms: &[Algorithm],
+) -> Result<(nccl::Choice, Span), nccl::NcclError> {
     let of = match operation {
         Operation::AllGather => nccl::Operation::AllGather,
         Operation::ReduceScatter => nccl::Operation::ReduceScatter,
