@@ -3,7 +3,7 @@
 //! Source: Narayanan et al., SC 2021, §2.3 (tensor parallelism: two all-reduces a layer and pass); Korthikanti et al., §4 (sequence
 //! parallelism: all-gather and reduce-scatter in their place), §5 (recomputation); DeepSeek-V2 (arXiv 2405.04434) for latent attention;
 //! Liu et al., "Ring Attention" (arXiv 2310.01889).
-//! Modelled: multiplications with both gradients, attention fused or through memory, norms, activations, dropout and residuals as bytes
+//! Modelled: multiplications with both gradients, narrowing to 8 bits, attention fused or through memory, norms, activations, dropout and residuals as bytes
 //! of memory, routing to experts with all of them taking the same number of tokens.
 //! Not modelled: tokens dropped or unevenly routed.
 
@@ -162,8 +162,28 @@ pub fn forward(model: &Transformer, layout: &Layout, with_experts: bool) -> Vec<
     work
 }
 
-const fn linear(m: u64, n: u64, k: u64, precision: Precision) -> Work {
-    Work::Matrix(Kernel::Matrix { m, n, k, batch: 1, precision })
+/// Who makes the input of a multiplication: a kernel that writes it as narrow as the multiplication reads it, or one that does not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Input {
+    /// A norm, which writes 8 bits at once.
+    Narrowed,
+    /// Anything else.
+    Wide,
+}
+
+/// `batch` multiplications of m × k by k × n, with what narrows their operands: input and gradient of the output are read in 16 bits and written
+/// twice in 8, as they are and transposed, for the multiplications of 8 bits sum along rows only.
+///
+/// Source: NVIDIA, Transformer Engine's documentation, "Using FP8 with Transformer Engine" (transposes for the backward pass).
+/// Not modelled: a pass before it that finds the largest element, where scales are not those of the step before.
+fn multiply([batch, m, n, k]: [u64; 4], precision: Precision, input: Input, work: &mut Vec<Work>) {
+    let product = Work::Matrix(Kernel::Matrix { m, n, k, batch, precision });
+    // A multiplication stays beside the operation of a group that brings its input or takes its output.
+    match (precision, input) {
+        (Precision::Bits16, _) => work.push(product),
+        (Precision::Bits8, Input::Wide) => work.extend([Work::Memory(batch * m * k * (WIDTH + 2), batch * m * n * (WIDTH + 2)), product]),
+        (Precision::Bits8, Input::Narrowed) => work.extend([product, Work::Memory(0, batch * m * n * (WIDTH + 2))]),
+    }
 }
 
 /// Bytes of an activation.
@@ -199,16 +219,17 @@ fn attention(model: &Transformer, layout: &Layout, tokens: &Tokens, work: &mut V
             let [query_rank, kv_rank, content, rotary, value] =
                 [latent.query_rank, latent.kv_rank, latent.content, latent.rotary, latent.value].map(u64::from);
             if query_rank > 0 {
-                work.push(linear(all, query_rank, hidden, precision));
+                multiply([1, all, query_rank, hidden], precision, Input::Narrowed, work);
             }
-            work.push(linear(all, heads * (content + rotary), if query_rank > 0 { query_rank } else { hidden }, precision));
-            work.push(linear(all, kv_rank + rotary, hidden, precision));
-            work.push(linear(all, heads * (content + value), kv_rank, precision));
+            let from = if query_rank > 0 { query_rank } else { hidden };
+            multiply([1, all, heads * (content + rotary), from], precision, Input::Narrowed, work);
+            multiply([1, all, kv_rank + rotary, hidden], precision, Input::Narrowed, work);
+            multiply([1, all, heads * (content + value), kv_rank], precision, Input::Narrowed, work);
             heads * (content + rotary + value) * WIDTH
         }
         None => {
             let (head, kv) = (shape::head_size(model), shape::kv_heads(model).div_ceil(tensor));
-            work.push(linear(all, (heads + 2 * kv) * head, hidden, precision));
+            multiply([1, all, (heads + 2 * kv) * head, hidden], precision, Input::Narrowed, work);
             2 * kv * head * WIDTH
         }
     };
@@ -227,7 +248,7 @@ fn attention(model: &Transformer, layout: &Layout, tokens: &Tokens, work: &mut V
     if context > 1 {
         work.push(Work::Together(Purpose::Context, Operation::SendReceive, Bytes((context - 1) * all * kv_bytes)));
     }
-    work.push(linear(all, hidden, heads * value, precision));
+    multiply([1, all, hidden, heads * value], precision, Input::Wide, work);
 }
 
 /// The core of attention through memory: scores, softmax, dropout, and the sum of values.
@@ -261,16 +282,16 @@ pub fn again(model: &Transformer, layout: &Layout, with_experts: bool) -> Vec<Wo
 fn feed_forward(model: &Transformer, layout: &Layout, tokens: &Tokens, inside: u64, work: &mut Vec<Work>) {
     let (all, hidden, inside) = (tokens.all, u64::from(model.hidden), inside / u64::from(layout.tensor));
     let first = shape::matrices(model) - 1;
-    work.push(linear(all, first * inside, hidden, layout.precision));
+    multiply([1, all, first * inside, hidden], layout.precision, Input::Narrowed, work);
     work.push(Work::Memory(all * inside * (first + 1) * WIDTH, all * inside * (2 * first + 1) * WIDTH));
-    work.push(linear(all, hidden, inside, layout.precision));
+    multiply([1, all, hidden, inside], layout.precision, Input::Wide, work);
 }
 
 fn expert_layer(model: &Transformer, layout: &Layout, tokens: &Tokens, work: &mut Vec<Work>) {
     let Some(experts) = model.experts else { return };
     let (hidden, group) = (u64::from(model.hidden), u64::from(layout.expert));
     let [count, per_token, inside] = [experts.count, experts.per_token, experts.feed_forward].map(u64::from);
-    work.push(linear(tokens.own, count, hidden, Precision::Bits16));
+    multiply([1, tokens.own, count, hidden], Precision::Bits16, Input::Wide, work);
     let copies = tokens.own * per_token;
     let bytes = copies * hidden * WIDTH;
     // Tokens are put in the order of their experts.
@@ -283,10 +304,9 @@ fn expert_layer(model: &Transformer, layout: &Layout, tokens: &Tokens, work: &mu
     let (tensor, gathered) = (u64::from(layout.tensor), tokens.all / tokens.own);
     let each = (copies * gathered / local.max(1)).max(1);
     let inside = (inside / tensor).max(1);
-    let product = |n, k| Work::Matrix(Kernel::Matrix { m: each, n, k, batch: local, precision: layout.precision });
-    work.push(product(first * inside, hidden));
+    multiply([local, each, first * inside, hidden], layout.precision, Input::Wide, work);
     work.push(Work::Memory(each * local * inside * (first + 1) * WIDTH, each * local * inside * (2 * first + 1) * WIDTH));
-    work.push(product(hidden, inside));
+    multiply([local, each, hidden, inside], layout.precision, Input::Wide, work);
     if group > 1 {
         work.push(Work::Together(Purpose::Expert, Operation::AllToAll, Bytes(bytes)));
     }
@@ -302,7 +322,7 @@ pub fn ends(model: &Transformer, layout: &Layout) -> (Vec<Work>, Vec<Work>) {
     let mut last = Vec::new();
     norm(model, layout, &tokens, &mut last);
     let words = u64::from(model.vocabulary).div_ceil(tensor);
-    last.push(linear(all, words, hidden, Precision::Bits16));
+    multiply([1, all, words, hidden], Precision::Bits16, Input::Wide, &mut last);
     last.push(Work::Memory(all * words * LOSS_BYTES.0, all * words * LOSS_BYTES.1));
     if tensor > 1 {
         first.push(Work::Together(Purpose::Tensor, Operation::AllReduce, Bytes(all * hidden * WIDTH)));

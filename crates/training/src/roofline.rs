@@ -17,6 +17,7 @@ use crate::layout::Precision;
 pub struct Roofline {
     compute: Compute,
     memory: Rate,
+    streaming: Rate,
     eight: OperationRate,
 }
 
@@ -62,17 +63,21 @@ impl Roofline {
     pub fn of(gpu: &Gpu) -> Option<Roofline> {
         let compute = gpu.compute.clone()?;
         let eight = compute.matrix_8.as_ref().map_or(*compute.matrix, |rate| **rate);
-        Some(Roofline { memory: gpu.memory.copy_rate(), eight, compute })
+        let memory = gpu.memory.copy_rate();
+        Some(Roofline { memory, streaming: compute.streaming.of(memory), eight, compute })
     }
     /// Processors of the GPU.
     #[must_use]
     pub fn processors(&self) -> u32 {
         *self.compute.processors
     }
-    /// How long streaming so many bytes takes, one kernel.
+    /// How long streaming so many bytes takes, one kernel; nothing is no kernel.
     #[must_use]
     pub fn stream(&self, bytes: Bytes) -> Span {
-        self.memory.time(bytes) + *self.compute.gap
+        if bytes == Bytes(0) {
+            return Span::ZERO;
+        }
+        self.streaming.time(bytes) + *self.compute.gap
     }
     /// How long a kernel takes, with the gap behind it.
     #[must_use]

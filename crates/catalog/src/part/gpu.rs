@@ -129,6 +129,9 @@ pub struct Compute {
     pub sustained: Sourced<Ratio>,
     /// Share of it that attention in one kernel reaches.
     pub attention: Sourced<Ratio>,
+    /// Share of the rate of copies that kernels reach which stream through memory: norms, activations, dropout, softmax. What they read twice, and
+    /// what their rows leave of the rate.
+    pub streaming: Sourced<Ratio>,
     /// From the last block of a kernel until the next kernel's blocks are at work.
     pub gap: Sourced<Span>,
 }
@@ -263,7 +266,7 @@ impl Part for Gpu {
             if *compute.processors == 0 {
                 return Err(Problem::at(&["compute", "processors", "value"], "no processors", "give it at least 1"));
             }
-            for (key, share) in [("sustained", *compute.sustained), ("attention", *compute.attention)] {
+            for (key, share) in [("sustained", *compute.sustained), ("attention", *compute.attention), ("streaming", *compute.streaming)] {
                 if compute.matrix.share(share).as_f64() == 0.0 {
                     return Err(Problem::at(&["compute", key, "value"], "nothing is left of the rate", "check `matrix` and the share"));
                 }
