@@ -26,7 +26,8 @@ mod rounds;
 mod run;
 mod support;
 
-pub use fluids::{Fluid, Rates, adapters_of_gpus, rates};
+pub use fluids::{Fluid, FluidBound, Rates, adapters_of_gpus, adapters_of_gpus_on, rates, rates_on};
+pub use places::Nodes;
 pub use network::{FlowId, Network};
 
 use std::sync::Arc;
