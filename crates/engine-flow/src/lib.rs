@@ -27,8 +27,8 @@ mod run;
 mod support;
 
 pub use fluids::{Fluid, FluidBound, Rates, adapters_of_gpus, adapters_of_gpus_on, rates, rates_on};
-pub use places::Nodes;
 pub use network::{FlowId, Network};
+pub use places::Nodes;
 
 use std::sync::Arc;
 

@@ -146,7 +146,8 @@ pub fn chrome(processes: &[Process], out: &mut dyn Write) -> io::Result<()> {
         written
     };
     for (process, pid) in processes.iter().zip(1..) {
-        let meta = |what: &str, tid: usize, name: &str| json!({ "ph": "M", "name": what, "pid": pid, "tid": tid, "args": { "name": name } });
+        let meta =
+            |what: &str, tid: usize, name: &str| json!({ "ph": "M", "name": what, "pid": pid, "tid": tid, "args": { "name": name } });
         event(meta("process_name", 0, &process.name))?;
         for (track, tid) in process.tracks.iter().zip(1..) {
             event(meta("thread_name", tid, &track.name))?;
@@ -188,7 +189,8 @@ mod tests {
             values: vec![("bytes", 7)],
             within,
         };
-        let passes = vec![slice("forward 0", 0, 3000, vec![slice("product", 1000, 2000, Vec::new())]), slice("backward 0", 3000, 4500, Vec::new())];
+        let passes =
+            vec![slice("forward 0", 0, 3000, vec![slice("product", 1000, 2000, Vec::new())]), slice("backward 0", 3000, 4500, Vec::new())];
         vec![Process { name: "stage 0".to_owned(), tracks: vec![Track { name: "passes".to_owned(), slices: passes }] }]
     }
 
@@ -198,7 +200,8 @@ mod tests {
         let mut bytes = Vec::new();
         perfetto(&plan(), &mut bytes).unwrap();
         let trace = Trace::decode(bytes.as_slice()).unwrap();
-        let events: Vec<_> = trace.packet.iter().filter_map(|packet| Some((packet.timestamp(), packet.track_event.as_ref()?.r#type()))).collect();
+        let events: Vec<_> =
+            trace.packet.iter().filter_map(|packet| Some((packet.timestamp(), packet.track_event.as_ref()?.r#type()))).collect();
         assert_eq!(events, [(0, BEGIN), (1, BEGIN), (3, END), (3, END), (3, BEGIN), (7, END)]);
         let names: Vec<_> = trace.packet.iter().flat_map(|packet| &packet.interned_data).flat_map(|data| &data.event_names).collect();
         assert_eq!(names.iter().map(|name| name.name()).collect::<Vec<_>>(), ["forward 0", "product", "backward 0"]);
@@ -213,6 +216,9 @@ mod tests {
         let read: Value = serde_json::from_slice(&bytes).unwrap();
         let slices: Vec<_> = read["traceEvents"].as_array().unwrap().iter().filter(|event| event["ph"] == "X").collect();
         assert_eq!(slices.len(), 3);
-        assert_eq!((slices[1]["ts"].as_f64(), slices[1]["dur"].as_f64(), slices[1]["args"]["ps"].as_u64()), (Some(0.001), Some(0.002), Some(2000)));
+        assert_eq!(
+            (slices[1]["ts"].as_f64(), slices[1]["dur"].as_f64(), slices[1]["args"]["ps"].as_u64()),
+            (Some(0.001), Some(0.002), Some(2000))
+        );
     }
 }

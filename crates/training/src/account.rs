@@ -71,7 +71,7 @@ pub struct KernelRow {
     pub gaps: Span,
     /// All of it.
     pub total: Span,
-    /// Of it those that wait for memory.
+    /// Of it those that wait for memory, without gaps.
     pub by_memory: Span,
 }
 
@@ -238,7 +238,7 @@ impl<T: CommunicationTimes> Sums<'_, T> {
                 row.waves += cost.span.saturating_sub(cost.gap + cost.ideal) * count;
                 row.gaps += cost.gap * count;
                 row.total += cost.span * count;
-                row.by_memory += if cost.by_memory { cost.span * count } else { Span::ZERO };
+                row.by_memory += if cost.by_memory { cost.span.saturating_sub(cost.gap) * count } else { Span::ZERO };
             }
             What::Together(purpose, operation, bytes, group) => {
                 let role = match purpose {

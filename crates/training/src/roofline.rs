@@ -20,6 +20,8 @@ pub struct Roofline {
     eight: OperationRate,
     /// Processors that nothing else has.
     left: u32,
+    /// So many times as fast as its part says.
+    pace: u64,
 }
 
 /// A kernel.
@@ -90,7 +92,7 @@ impl Roofline {
     pub fn of(gpu: &Gpu) -> Option<Roofline> {
         let compute = gpu.compute.clone()?;
         let eight = compute.matrix_8.as_ref().map_or(*compute.matrix, |rate| **rate);
-        Some(Roofline { memory: gpu.memory.copy_rate(), eight, left: *compute.processors, compute })
+        Some(Roofline { memory: gpu.memory.copy_rate(), eight, left: *compute.processors, pace: 1, compute })
     }
     /// Processors of the GPU.
     #[must_use]
@@ -107,6 +109,12 @@ impl Roofline {
         left.memory = Rate::from_bps(rest.max(self.memory.as_bps() / 10));
         left
     }
+    /// A GPU that multiplies, and moves bytes of its memory, so many times as fast.
+    #[must_use]
+    pub fn times_as_fast(&self, multiplies: u64, memory: u64) -> Roofline {
+        let memory = Rate::from_bps(self.memory.as_bps().saturating_mul(memory));
+        Roofline { pace: self.pace.saturating_mul(multiplies).max(1), memory, ..self.clone() }
+    }
     /// What the time of a kernel is made of.
     #[must_use]
     pub fn cost(&self, kernel: &Kernel) -> KernelCost {
@@ -120,7 +128,7 @@ impl Roofline {
                     Precision::Bits8 => (self.eight, 1),
                 };
                 let operations = 2.0 * m as f64 * n as f64 * k as f64 * batch as f64;
-                (operations, batch * ((m * k + k * n) * size + m * n * 2), rate.share(*self.compute.sustained).time(operations))
+                (operations, batch * ((m * k + k * n) * size + m * n * 2), rate.share(*self.compute.sustained).time(operations) / self.pace)
             }
         };
         let moving = self.memory.time(Bytes(bytes));
@@ -155,7 +163,7 @@ impl Roofline {
     fn attention(&self, operations: f64) -> Span {
         let rate = self.compute.matrix.share(*self.compute.attention);
         // On fewer processors as much less.
-        Ratio::new(self.left, self.processors().max(1)).map_or(rate, |left| rate.share(left)).time(operations)
+        Ratio::new(self.left, self.processors().max(1)).map_or(rate, |left| rate.share(left)).time(operations) / self.pace
     }
     /// The waves of a multiplication, with the tiles that are best on the whole GPU: who chooses them does not know what else runs. A
     /// processor writes its tile when the sum is done, and begins the next then.
@@ -177,7 +185,7 @@ impl Roofline {
         let summed = (all * rows * columns * 2 * k.div_ceil(parts)) as f64 / share;
         // Each part is written, in 32 bits.
         let width = if parts > 1 { 8 } else { 2 };
-        (rate.time(summed) + self.memory.time(Bytes(processors * rows * columns * width))) * waves
+        (rate.time(summed) / self.pace + self.memory.time(Bytes(processors * rows * columns * width))) * waves
     }
 }
 

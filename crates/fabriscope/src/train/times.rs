@@ -124,12 +124,7 @@ impl<'a> ClusterTimes<'a> {
     ///
     /// # Errors
     /// As [`ClusterTimes::new`].
-    pub fn in_situation(
-        catalog: &'a Catalog,
-        parts: ResolvedCluster,
-        gpus: u32,
-        situation: Situation,
-    ) -> Result<ClusterTimes<'a>, Error> {
+    pub fn in_situation(catalog: &'a Catalog, parts: ResolvedCluster, gpus: u32, situation: Situation) -> Result<ClusterTimes<'a>, Error> {
         let refused = |what: String, help: &str| Error::Training { message: what, help: help.to_owned() };
         // Adapters that are lost the library does not see.
         let mut seen = parts.clone();
