@@ -26,8 +26,9 @@ mod rounds;
 mod run;
 mod support;
 
-pub use fluids::{Fluid, Rates, adapters_of_gpus, rates};
+pub use fluids::{Fluid, FluidBound, Rates, adapters_of_gpus, adapters_of_gpus_on, rates, rates_on};
 pub use network::{FlowId, Network};
+pub use places::Nodes;
 
 use std::sync::Arc;
 

@@ -62,6 +62,15 @@ pub(crate) struct MessagePath {
     pub write: Span,
 }
 
+/// What of its nodes a job uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Nodes {
+    /// Messages of GPUs go through the memory of the host: adapters do not reach that of the GPUs (no GPUDirect RDMA).
+    pub staged: bool,
+    /// Adapters of each node, from the last on, that are not used.
+    pub lost: u32,
+}
+
 /// Ranks on the nodes of a cluster.
 pub(crate) struct Places<'a> {
     pub cluster: &'a Cluster,
@@ -79,6 +88,11 @@ pub(crate) struct Places<'a> {
 impl<'a> Places<'a> {
     /// `ranks` of them, `per_node` on each node.
     pub fn new(cluster: &'a Cluster, ranks: u32, per_node: u32) -> Result<Places<'a>, EngineError> {
+        Places::on(cluster, ranks, per_node, Nodes::default())
+    }
+
+    /// The same where the job does not use all that its nodes have.
+    pub fn on(cluster: &'a Cluster, ranks: u32, per_node: u32, nodes: Nodes) -> Result<Places<'a>, EngineError> {
         let parts = &cluster.parts;
         let room = u64::from(parts.nodes()) * u64::from(per_node);
         if per_node == 0 || u64::from(ranks) > room {
@@ -95,11 +109,14 @@ impl<'a> Places<'a> {
         let homes = homes(&machine, per_node, parts.sole().node.nics);
         let reach = Reach::of(&machine, &timing::pcie(parts), true);
         let bus = timing::pcie(parts);
-        let seats: Result<Vec<RankPath>, EngineError> = adapters(&machine, &homes)
+        let seats: Result<Vec<RankPath>, EngineError> = adapters(&machine, &homes, nodes.lost)
             .into_iter()
             .zip(&homes)
             .map(|(nic, home)| {
                 let Some(memory) = home.memory else { return Ok(RankPath { nic, ..RankPath::default() }) };
+                if nodes.staged && gpus > 0 {
+                    return node.staged(&reach, nic, home);
+                }
                 let way = reach.place_of(memory).and_then(|place| reach.path(nic as usize, place));
                 let Some(way) = way else {
                     let what = format!("adapters that do not reach the memory of `{}`", machine.vertex(home.vertex).name);
@@ -247,8 +264,9 @@ fn homes(machine: &Machine, per_node: u32, nics: u32) -> Vec<MemoryLocation> {
 }
 
 /// The adapter of each rank of a node: the nearest, of those the one that the fewest others have, of those the first.
-fn adapters(machine: &Machine, homes: &[MemoryLocation]) -> Vec<u32> {
-    let nics = machine.nics();
+fn adapters(machine: &Machine, homes: &[MemoryLocation], lost: u32) -> Vec<u32> {
+    let all = machine.nics();
+    let nics = &all[..all.len().saturating_sub(lost as usize).max(1).min(all.len())];
     let mut taken = vec![0u32; nics.len()];
     let mut chosen = Vec::new();
     for home in homes {
@@ -284,6 +302,31 @@ impl NodeGraph<'_> {
             *sums.entry(self.number(used.resource)).or_default() += taken;
         }
         sums.into_iter().collect()
+    }
+
+    /// A GPU and an adapter that meet in the memory of the host nearest to the GPU: its kernels write and read there, and so does the adapter.
+    fn staged(&mut self, reach: &Reach, nic: u32, home: &MemoryLocation) -> Result<RankPath, EngineError> {
+        let machine = self.machine;
+        let memory = Memory::Host(home.numa as u32);
+        let refused = || {
+            let what = format!("a node where `{}` does not reach the memory of the host", machine.vertex(home.vertex).name);
+            EngineError::from(refusal(Feature::Placement, what, "let adapters reach the memory of the GPUs"))
+        };
+        let far = reach.place_of(memory).and_then(|place| reach.path(nic as usize, place));
+        let [mut out, mut into] = far.map(|way| way.takes.each_ref().map(|uses| self.links(uses))).unwrap_or_default();
+        let host = *machine.numas().get(home.numa).ok_or_else(refused)?;
+        let [gpu, host] = [machine.own_memory(home.vertex), machine.own_memory(host)];
+        let way = |from, to| machine.path(from, to, Purpose::Dma).ok_or_else(refused);
+        let (there, back) = (way(gpu, host)?, way(host, gpu)?);
+        let latency = there.latency(machine);
+        out.extend(self.links(&machine.uses(&there, Access::Write)));
+        into.extend(self.links(&machine.uses(&back, Access::Read)));
+        let once = |links: Inside| -> Inside {
+            let mut sums: BTreeMap<u32, f64> = BTreeMap::new();
+            links.into_iter().for_each(|(link, weight)| *sums.entry(link).or_default() += weight);
+            sums.into_iter().collect()
+        };
+        Ok(RankPath { nic, out: once(out), into: once(into), read: latency, write: back.latency(machine) })
     }
 
     /// A copy by the engine of the GPU at `from`, or by the core at `to`, which moves `mover` at the most.

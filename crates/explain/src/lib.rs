@@ -19,3 +19,4 @@ pub mod what_if;
 
 pub use explanation::explain;
 pub use request::{Changes, ExplainRequest};
+pub use twice::{double, double_lanes, double_links};

@@ -36,18 +36,19 @@ pub(crate) fn halve<'a>(spans: impl IntoIterator<Item = &'a mut Sourced<Span>>) 
     }
 }
 
-pub(crate) fn double<'a>(rates: impl IntoIterator<Item = &'a mut Sourced<Rate>>) {
+/// Rates twice as high.
+pub fn double<'a>(rates: impl IntoIterator<Item = &'a mut Sourced<Rate>>) {
     for rate in rates {
         rate.value = Rate::from_bps(rate.value.as_bps().saturating_mul(2));
     }
 }
 
 /// The lanes of PCI Express.
-pub(crate) fn double_lanes<'a>(slots: impl IntoIterator<Item = &'a mut ResolvedSlot>) {
+pub fn double_lanes<'a>(slots: impl IntoIterator<Item = &'a mut ResolvedSlot>) {
     double(slots.into_iter().map(|slot| &mut slot.part.lane_rate));
 }
 
 /// The links of the fabric.
-pub(crate) fn double_links(parts: &mut ResolvedCluster) {
+pub fn double_links(parts: &mut ResolvedCluster) {
     double(parts.link_speeds_mut().flat_map(|link| [&mut link.lane_rate, &mut link.data_rate]));
 }

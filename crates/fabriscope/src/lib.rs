@@ -48,6 +48,7 @@ pub use fabriscope_catalog::{Catalog, ResolvedCluster};
 pub use fabriscope_report::{Outcome, Verdict, render};
 pub use fabriscope_study::study_schema;
 pub use fabriscope_study::sweep::Progress;
+pub use fabriscope_timeline::sheet;
 pub use fabriscope_training as training;
 pub use on_cluster::OnCluster;
 pub use replay::replay;

@@ -342,60 +342,150 @@ const LOSS_BYTES: (u64, u64) = (38, 14);
 /// # Errors
 /// What the cluster cannot do.
 pub fn passes<T: CommunicationTimes>(work: &[Work], layout: &Layout, roofline: &Roofline, times: &mut T) -> Result<Passes, T::Error> {
-    let mut passes = Passes::default();
+    Ok(Passes::of(&entries(work, layout, roofline, times)?))
+}
+
+/// Kernels and operations of work in both directions, each in the order in which they run, with their times.
+///
+/// # Errors
+/// What the cluster cannot do.
+pub fn entries<T: CommunicationTimes>(
+    work: &[Work],
+    layout: &Layout,
+    roofline: &Roofline,
+    times: &mut T,
+) -> Result<[Vec<Entry>; 2], T::Error> {
+    let (mut forward, mut backward) = (Vec::new(), Vec::new());
+    let kernel = |kind, kernel: Kernel| Entry::alone(What::Kernel(kind, kernel), roofline.time(&kernel));
     // What hides an exchange of keys and values.
     let (mut hides, mut hides_back) = (Span::ZERO, Span::ZERO);
     for (index, each) in work.iter().enumerate() {
-        let (forward, backward) = (&mut passes.forward, &mut passes.backward);
         match *each {
-            Work::Matrix(kernel) => {
-                forward.matrix += roofline.time(&kernel);
-                let (input, weights) = gradients(kernel);
-                let weights = roofline.time(&weights);
-                backward.matrix += roofline.time(&input) + weights;
-                backward.weights += weights;
+            Work::Matrix(product) => {
+                forward.push(kernel(KernelKind::Product, product));
+                // Gradients of inputs first: what follows waits for them. The list is turned round below.
+                let (input, weights) = gradients(product);
+                backward.push(kernel(KernelKind::WeightGradient, weights));
+                backward.push(kernel(KernelKind::InputGradient, input));
             }
-            Work::Attention(kernel) => {
-                let Kernel::Attention { operations, bytes } = kernel else { continue };
+            Work::Attention(core) => {
+                let Kernel::Attention { operations, bytes } = core else { continue };
                 // Scores are computed again: five multiplications for two.
                 let back = Kernel::Attention { operations: 2.5 * operations, bytes: 2 * bytes };
-                (hides, hides_back) = (roofline.time(&kernel), roofline.time(&back));
-                forward.attention += hides;
-                backward.attention += hides_back;
+                (hides, hides_back) = (roofline.time(&core), roofline.time(&back));
+                forward.push(kernel(KernelKind::Attention, core));
+                backward.push(kernel(KernelKind::Attention, back));
             }
             Work::Memory(there, back) => {
-                forward.memory += roofline.stream(Bytes(there));
-                backward.memory += roofline.stream(Bytes(back));
+                forward.push(kernel(KernelKind::Memory, Kernel::Stream { bytes: there }));
+                backward.push(kernel(KernelKind::Memory, Kernel::Stream { bytes: back }));
             }
             Work::Together(purpose, operation, bytes) => {
                 let (there, back) = (operation, mirrored(operation));
                 let group = group(layout, purpose);
-                let there = times.time(there, bytes, group)?;
+                let span = times.time(there, bytes, group)?;
+                let add = |list: &mut Vec<Entry>, operation, whole: Span, exposed: Span| {
+                    list.push(Entry { what: What::Together(purpose, operation, bytes, group), span: whole, exposed, again: false });
+                };
                 match purpose {
                     Purpose::Tensor => {
-                        let back = times.time(back, bytes, group)?;
+                        let span_back = times.time(back, bytes, group)?;
                         let beside = beside(work, index, operation).filter(|_| layout.overlap_tensor);
                         let exposed = |whole: Span, product: Option<Kernel>| match product {
                             None => whole,
                             Some(kernel) => piecewise(whole, roofline.time(&kernel), layout.tensor),
                         };
-                        forward.tensor += exposed(there, beside);
-                        backward.tensor += exposed(back, beside.map(|kernel| gradients(kernel).0));
+                        add(&mut forward, there, span, exposed(span, beside));
+                        add(&mut backward, back, span_back, exposed(span_back, beside.map(|kernel| gradients(kernel).0)));
                     }
                     Purpose::Expert => {
-                        forward.expert += there;
-                        backward.expert += there;
+                        add(&mut forward, there, span, span);
+                        add(&mut backward, there, span, span);
                     }
                     Purpose::Context => {
-                        forward.context += there.saturating_sub(hides);
+                        add(&mut forward, there, span, span.saturating_sub(hides));
                         // Their gradients go round with them.
-                        backward.context += (there * 2).saturating_sub(hides_back);
+                        add(&mut backward, there, span * 2, (span * 2).saturating_sub(hides_back));
                     }
                 }
             }
         }
     }
-    Ok(passes)
+    backward.reverse();
+    Ok([forward, backward])
+}
+
+/// What a kernel is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum KernelKind {
+    /// A multiplication of the forward pass.
+    Product,
+    /// One that gives the gradient of an input.
+    InputGradient,
+    /// One that gives the gradient of weights.
+    WeightGradient,
+    /// Attention in one kernel.
+    Attention,
+    /// Bytes through memory.
+    Memory,
+}
+
+/// What an entry is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum What {
+    /// A kernel.
+    Kernel(KernelKind, Kernel),
+    /// An operation of a group.
+    Together(Purpose, Operation, Bytes, Group),
+}
+
+/// A kernel or an operation of a group in one direction, with its time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Entry {
+    /// What it is.
+    pub what: What,
+    /// How long it takes.
+    pub span: Span,
+    /// What of that nothing hides.
+    pub exposed: Span,
+    /// Whether it is computed a second time in the backward pass.
+    pub again: bool,
+}
+
+impl Entry {
+    const fn alone(what: What, span: Span) -> Entry {
+        Entry { what, span, exposed: span, again: false }
+    }
+}
+
+impl Spans {
+    fn of(entries: &[Entry]) -> Spans {
+        let mut spans = Spans::default();
+        for entry in entries {
+            let part = match entry.what {
+                What::Kernel(KernelKind::WeightGradient, _) => {
+                    spans.weights += entry.exposed;
+                    &mut spans.matrix
+                }
+                What::Kernel(KernelKind::Product | KernelKind::InputGradient, _) => &mut spans.matrix,
+                What::Kernel(KernelKind::Attention, _) => &mut spans.attention,
+                What::Kernel(KernelKind::Memory, _) => &mut spans.memory,
+                What::Together(Purpose::Tensor, ..) => &mut spans.tensor,
+                What::Together(Purpose::Context, ..) => &mut spans.context,
+                What::Together(Purpose::Expert, ..) => &mut spans.expert,
+            };
+            *part += entry.exposed;
+        }
+        spans
+    }
+}
+
+impl Passes {
+    /// The sums of both directions.
+    #[must_use]
+    pub fn of([forward, backward]: &[Vec<Entry>; 2]) -> Passes {
+        Passes { forward: Spans::of(forward), backward: Spans::of(backward) }
+    }
 }
 
 /// The multiplication that reads what a group gathers, or makes what it scatters; an all-reduce waits for all of it.

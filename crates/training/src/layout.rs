@@ -89,6 +89,11 @@ pub struct Layout {
     pub recompute: Recompute,
     /// What data-parallel ranks share.
     pub sharding: Sharding,
+    /// Of how many ranks each share; all that have the same parameters where nothing is said. The others have copies of the shares, whose
+    /// gradients are summed behind (FSDP: hybrid sharding).
+    pub shard: Option<u32>,
+    /// Layers ahead of computing that parameters are gathered, where they are shared.
+    pub prefetch: u32,
     /// Gradients leave while the backward pass goes on.
     pub overlap_gradients: bool,
     /// Stages compute while they send and receive.
@@ -119,6 +124,8 @@ impl Default for Layout {
             sequence_parallel: false,
             recompute: Recompute::None,
             sharding: Sharding::None,
+            shard: None,
+            prefetch: 1,
             overlap_gradients: true,
             overlap_pipeline: false,
             overlap_tensor: false,
@@ -176,6 +183,13 @@ pub enum LayoutError {
         /// Stages.
         stages: u32,
     },
+    /// Some ranks of copies share what is shared, and nothing is.
+    #[error("shares among {shard} ranks, and copies share nothing")]
+    #[diagnostic(code(train::impossible), help("say what they share: --sharding parameters, gradients or optimizer"))]
+    NothingShared {
+        /// Ranks.
+        shard: u32,
+    },
     /// Experts are shared, and there are none.
     #[error("the experts of a layer shared by {expert} GPUs, and the model has none")]
     #[diagnostic(code(train::impossible), help("leave --ep out, or take a model with experts"))]
@@ -225,6 +239,17 @@ impl Layout {
     pub fn data_group(&self) -> Group {
         Group { size: self.data * self.context, stride: self.tensor }
     }
+    /// The ranks that have a share each of what `group`, which has the same parameters, shares.
+    #[must_use]
+    pub fn shard_group(&self, group: Group) -> Group {
+        Group { size: self.shard.map_or(group.size, |shard| shard.min(group.size)), ..group }
+    }
+    /// The ranks of `group` that have the same share: one where all have shares of their own.
+    #[must_use]
+    pub fn replica_group(&self, group: Group) -> Group {
+        let shard = self.shard_group(group);
+        Group { size: group.size / shard.size.max(1), stride: shard.stride.saturating_mul(shard.size) }
+    }
     /// The ranks that share the experts of a layer.
     #[must_use]
     pub fn expert_group(&self) -> Group {
@@ -255,6 +280,7 @@ impl Layout {
             ("parts of a stage", self.interleave),
             ("sequences of a micro-batch", self.micro_batch),
             ("sequences of a step", self.global_batch),
+            ("ranks of a share", self.shard.unwrap_or(1)),
         ];
         if let Some((what, count)) = counts.into_iter().find(|(_, count)| !(1..=MOST).contains(count)) {
             return Err(LayoutError::Count { what, count });
@@ -280,6 +306,16 @@ impl Layout {
             Some(experts) => {
                 divides(self.expert, "expert-parallel GPUs", experts.count, "experts")?;
                 divides(self.expert, "expert-parallel GPUs", self.data.saturating_mul(self.context), "ranks of copies")?;
+            }
+        }
+        if let Some(shard) = self.shard {
+            if self.sharding == Sharding::None {
+                return Err(LayoutError::NothingShared { shard });
+            }
+            divides(shard, "ranks of a share", self.data_group().size, "ranks of copies")?;
+            let experts = self.expert_data_group();
+            if self.expert > 1 && shard < experts.size {
+                divides(shard, "ranks of a share", experts.size, "ranks with the same experts")?;
             }
         }
         if self.interleave > 1 && !self.micro_batches().is_multiple_of(self.pipeline) {

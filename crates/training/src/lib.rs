@@ -12,8 +12,13 @@
 //! Source: Narayanan et al., SC 2021 (arXiv 2104.04473): tensor and pipeline parallelism, interleaving, scatter/gather; Korthikanti et al.
 //! (arXiv 2205.05198): sequence parallelism, recomputation, memory of activations; Rajbhandari et al., SC 2020 (arXiv 1910.02054): ZeRO.
 //! Modelled: transformers, dense and with experts, in tensor, sequence, context, pipeline, data and expert parallelism.
-//! Not modelled: reading of data, checkpoints, stragglers; the values that are computed.
+//! What a step is made of, part by part, is [`mod@account`]; ranks that are not equally fast are [`stragglers`]; checkpoints are [`checkpoint`].
+//! Not modelled: reading of data; the values that are computed.
 
+pub mod account;
+pub mod checkpoint;
+pub mod contention;
+pub mod gathering;
 pub mod layer;
 mod layout;
 pub mod memory;
@@ -21,8 +26,9 @@ pub mod pipeline;
 pub mod roofline;
 pub mod shape;
 pub mod step;
+pub mod stragglers;
 mod times;
 
 pub use layout::{Attention, Layout, LayoutError, Precision, Recompute, Schedule, Sharding};
 pub use step::{Step, StepError, step};
-pub use times::{CommunicationTimes, Group, Operation};
+pub use times::{Bound, CommunicationTimes, Cost, Group, Operation};

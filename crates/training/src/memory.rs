@@ -32,41 +32,100 @@ impl Memory {
     }
 }
 
+/// What a GPU of a stage keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OfStage {
+    /// The stage.
+    pub stage: u32,
+    /// What it keeps.
+    pub memory: Memory,
+    /// Layers at the stage.
+    pub layers: u32,
+    /// Parameters of its ranks.
+    pub parameters: u64,
+    /// Micro-batches whose activations are kept at once, of its layers.
+    pub in_flight: u64,
+    /// Of the activations: the scores of the output.
+    pub output: Bytes,
+}
+
 /// Parameters of a rank of the first stage: those that all its copies have, and those of experts.
 #[must_use]
 pub fn parameters_of_rank(model: &Transformer, layout: &Layout) -> (u64, u64) {
-    let (tensor, stages) = (u64::from(layout.tensor), u64::from(layout.pipeline));
-    let of_experts = shape::expert_layers(model).div_ceil(stages);
-    let layers = u64::from(model.layers).div_ceil(stages);
-    let plain = layers.saturating_sub(of_experts);
+    parameters_of_stage(model, layout, 0)
+}
+
+/// Layers of a stage, and how many of them have experts.
+fn layers_of_stage(model: &Transformer, layout: &Layout, stage: u32) -> (u64, u64) {
+    let parts = layout.layers_of_parts(model);
+    let dense = u64::from(model.layers) - shape::expert_layers(model);
+    let (mut layers, mut with_experts, mut before) = (0, 0, 0);
+    for (part, count) in (0..).zip(&parts) {
+        let count = u64::from(*count);
+        if part % layout.pipeline.max(1) == stage {
+            layers += count;
+            with_experts += count - dense.saturating_sub(before).min(count);
+        }
+        before += count;
+    }
+    (layers, with_experts)
+}
+
+/// The same of any stage: the first has the embedding, the last the output, which is a copy of the embedding where it is tied to it.
+#[must_use]
+pub fn parameters_of_stage(model: &Transformer, layout: &Layout, stage: u32) -> (u64, u64) {
+    let tensor = u64::from(layout.tensor);
+    let (layers, of_experts) = layers_of_stage(model, layout, stage);
+    let plain = layers - of_experts;
     let common = of_experts * shape::layer_parameters(model, true) + plain * shape::layer_parameters(model, false);
-    let output = if layout.pipeline == 1 && !model.tied_embeddings { u64::from(model.hidden) * u64::from(model.vocabulary) } else { 0 };
+    let (first, last) = (stage == 0, stage + 1 == layout.pipeline);
+    let embedding = if first { shape::embedding_parameters(model) } else { 0 };
+    let words = u64::from(model.hidden) * u64::from(model.vocabulary);
+    let output = if last && !(first && model.tied_embeddings) { words } else { 0 };
     let experts = model
         .experts
         .map_or(0, |experts| of_experts * (u64::from(experts.count) / u64::from(layout.expert)).max(1) * shape::expert_parameters(model));
-    ((common + shape::embedding_parameters(model) + output) / tensor, experts / tensor)
+    ((common + embedding + output) / tensor, experts / tensor)
 }
 
 /// What the fullest GPU keeps.
 #[must_use]
 pub fn memory(model: &Transformer, layout: &Layout) -> Memory {
-    let (common, experts) = parameters_of_rank(model, layout);
-    let shared = |sharding: Sharding, parameters: u64, copies: u32| {
-        if layout.sharding >= sharding { parameters.div_ceil(u64::from(copies.max(1))) } else { parameters }
+    fullest(model, layout).memory
+}
+
+/// The stage whose GPUs keep most, the first of those.
+#[must_use]
+pub fn fullest(model: &Transformer, layout: &Layout) -> OfStage {
+    // Stages between the ends differ by their layers and by what is in flight, which only falls.
+    let stages = [0, 1, layout.pipeline.saturating_sub(1)].into_iter().filter(|stage| *stage < layout.pipeline);
+    let kept = stages.map(|stage| of_stage(model, layout, stage));
+    kept.reduce(|most, other| if other.memory.total() > most.memory.total() { other } else { most }).unwrap_or_default()
+}
+
+/// What a GPU of a stage keeps.
+#[must_use]
+pub fn of_stage(model: &Transformer, layout: &Layout, stage: u32) -> OfStage {
+    let (common, experts) = parameters_of_stage(model, layout, stage);
+    let shared = |sharding: Sharding, parameters: u64, group| {
+        let ranks = u64::from(layout.shard_group(group).size.max(1));
+        if layout.sharding >= sharding { parameters.div_ceil(ranks) } else { parameters }
     };
-    let kept = |sharding: Sharding| {
-        shared(sharding, common, layout.data_group().size) + shared(sharding, experts, layout.expert_data_group().size)
-    };
+    let kept = |sharding: Sharding| shared(sharding, common, layout.data_group()) + shared(sharding, experts, layout.expert_data_group());
     let width = if layout.wide_gradients { 4 } else { 2 };
-    Memory {
+    let (activations, in_flight, output) = activations(model, layout, stage);
+    let memory = Memory {
         parameters: Bytes(2 * kept(Sharding::Parameters)),
         gradients: Bytes(width * kept(Sharding::Gradients)),
         optimizer: Bytes(12 * kept(Sharding::Optimizer)),
-        activations: activations(model, layout),
-    }
+        activations,
+    };
+    let layers = layers_of_stage(model, layout, stage).0 as u32;
+    OfStage { stage, memory, layers, parameters: common + experts, in_flight, output }
 }
 
-fn activations(model: &Transformer, layout: &Layout) -> Bytes {
+/// Bytes of activations at a stage, micro-batches in flight, and the bytes of the scores of the output.
+fn activations(model: &Transformer, layout: &Layout, stage: u32) -> (Bytes, u64, Bytes) {
     let tokens = u64::from(layout.micro_batch) * u64::from(model.sequence) / u64::from(layout.context);
     let (hidden, tensor) = (u64::from(model.hidden), u64::from(layout.tensor));
     let own = if layout.sequence_parallel { tensor } else { 1 };
@@ -87,14 +146,21 @@ fn activations(model: &Transformer, layout: &Layout) -> Bytes {
     let input = tokens * hidden * 2 / own;
     let kept = if layout.recompute == Recompute::Full { input } else { of_layer + scores };
     let stages = u64::from(layout.pipeline);
-    let per_stage = u64::from(model.layers).div_ceil(stages);
+    let per_stage = layers_of_stage(model, layout, stage).0;
+    let behind = stages - 1 - u64::from(stage);
+    let batches = u64::from(layout.micro_batches());
+    // Layers whose activations are kept at once: those of all passes that went forward and not yet back.
     let in_flight = match layout.schedule {
-        Schedule::GPipe => u64::from(layout.micro_batches()) * per_stage,
-        _ if layout.interleave > 1 => per_stage * stages + per_stage * (stages - 1) / u64::from(layout.interleave),
-        _ => stages.min(u64::from(layout.micro_batches())) * per_stage,
+        Schedule::GPipe => batches * per_stage,
+        _ if layout.interleave > 1 => {
+            let parts = u64::from(layout.interleave);
+            let passes = (2 * behind + (parts - 1) * stages + 1).min(batches * parts);
+            (passes * per_stage).div_ceil(parts)
+        }
+        _ => (behind + 1).min(batches) * per_stage,
     };
     // One layer is whole while it is computed again.
     let working = if layout.recompute == Recompute::Full { of_layer + scores } else { 0 };
-    let output = if stages == 1 { tokens * u64::from(model.vocabulary).div_ceil(tensor) * 6 } else { 0 };
-    Bytes(in_flight * kept + working + output)
+    let output = if u64::from(stage) + 1 == stages { tokens * u64::from(model.vocabulary).div_ceil(tensor) * 6 } else { 0 };
+    (Bytes(in_flight * kept + working + output), in_flight / per_stage.max(1), Bytes(output))
 }

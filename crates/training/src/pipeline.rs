@@ -42,6 +42,8 @@ pub struct Timed {
     pub to: Time,
     /// What its message keeps the stage from computing, behind it.
     pub sends: Span,
+    /// Gradients of weights that were put off and fill the wait before it.
+    pub fills: Span,
 }
 
 /// The time line of a stage.
@@ -122,7 +124,7 @@ pub fn lines(layout: &Layout, spans: &dyn PassSpans) -> Vec<StageLine> {
                     None if pass.forward => there[index(false, part, pass.batch)] = Some(to),
                     None => {}
                 }
-                line.passes.push(Timed { pass, from, to, sends });
+                line.passes.push(Timed { pass, from, to, sends, fills: wait });
                 line.end = to + sends;
                 next[at] += 1;
                 moved = true;

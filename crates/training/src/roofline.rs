@@ -8,7 +8,7 @@
 //! Not modelled: caches between kernels, clocks that fall under load other than in the sustained share.
 
 use fabriscope_catalog::{Compute, Gpu};
-use fabriscope_units::{Bytes, OperationRate, Rate, Span};
+use fabriscope_units::{Bytes, OperationRate, Rate, Ratio, Span};
 
 use crate::layout::Precision;
 
@@ -17,8 +17,11 @@ use crate::layout::Precision;
 pub struct Roofline {
     compute: Compute,
     memory: Rate,
-    streaming: Rate,
     eight: OperationRate,
+    /// Processors that nothing else has.
+    left: u32,
+    /// So many times as fast as its part says.
+    pace: u64,
 }
 
 /// A kernel.
@@ -51,11 +54,37 @@ pub enum Kernel {
     },
 }
 
+/// What a kernel's time is made of.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct KernelCost {
+    /// Floating-point operations.
+    pub operations: f64,
+    /// Bytes of memory.
+    pub bytes: u64,
+    /// At the sustained rate, or at that of memory, whichever is longer.
+    pub ideal: Span,
+    /// Until the next kernel is at work.
+    pub gap: Span,
+    /// All of it.
+    pub span: Span,
+    /// Memory is what it waits for.
+    pub by_memory: bool,
+}
+
+/// What others take of a GPU while kernels run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Taken {
+    /// Processors.
+    pub processors: u32,
+    /// Of the rate of memory.
+    pub memory: Rate,
+}
+
 /// Tiles of multiplications: rows, columns, and the share of a processor's rate that they reach (the smaller, the more operands for each
 /// operation).
 ///
 /// Basis: estimated, CUTLASS's tiles; an operand of a tile of a × b is read (a + b) / ab times for each operation.
-const TILES: [(u64, u64, f64); 5] = [(256, 128, 1.0), (128, 256, 1.0), (128, 128, 0.95), (128, 64, 0.8), (64, 64, 0.65)];
+const TILES: [Tile; 5] = [(256, 128, 1.0), (128, 256, 1.0), (128, 128, 0.95), (128, 64, 0.8), (64, 64, 0.65)];
 
 impl Roofline {
     /// Of a GPU; none where its part does not say what it computes.
@@ -63,13 +92,49 @@ impl Roofline {
     pub fn of(gpu: &Gpu) -> Option<Roofline> {
         let compute = gpu.compute.clone()?;
         let eight = compute.matrix_8.as_ref().map_or(*compute.matrix, |rate| **rate);
-        let memory = gpu.memory.copy_rate();
-        Some(Roofline { memory, streaming: compute.streaming.of(memory), eight, compute })
+        Some(Roofline { memory: gpu.memory.copy_rate(), eight, left: *compute.processors, pace: 1, compute })
     }
     /// Processors of the GPU.
     #[must_use]
     pub fn processors(&self) -> u32 {
         *self.compute.processors
+    }
+    /// The GPU while others take some of it: what is left has to be something.
+    #[must_use]
+    pub fn without(&self, taken: Taken) -> Roofline {
+        let mut left = self.clone();
+        left.left = self.left.saturating_sub(taken.processors).max(1);
+        // Nobody takes more than nine tenths of the memory's rate from kernels. Basis: assumed.
+        let rest = self.memory.as_bps().saturating_sub(taken.memory.as_bps());
+        left.memory = Rate::from_bps(rest.max(self.memory.as_bps() / 10));
+        left
+    }
+    /// A GPU that multiplies, and moves bytes of its memory, so many times as fast.
+    #[must_use]
+    pub fn times_as_fast(&self, multiplies: u64, memory: u64) -> Roofline {
+        let memory = Rate::from_bps(self.memory.as_bps().saturating_mul(memory));
+        Roofline { pace: self.pace.saturating_mul(multiplies).max(1), memory, ..self.clone() }
+    }
+    /// What the time of a kernel is made of.
+    #[must_use]
+    pub fn cost(&self, kernel: &Kernel) -> KernelCost {
+        let (gap, span) = (*self.compute.gap, self.time(kernel));
+        let (operations, bytes, computing) = match *kernel {
+            Kernel::Stream { bytes } => (0.0, bytes, Span::ZERO),
+            Kernel::Attention { operations, bytes } => (operations, bytes, self.attention(operations)),
+            Kernel::Matrix { m, n, k, batch, precision } => {
+                let (rate, size) = match precision {
+                    Precision::Bits16 => (*self.compute.matrix, 2),
+                    Precision::Bits8 => (self.eight, 1),
+                };
+                let operations = 2.0 * m as f64 * n as f64 * k as f64 * batch as f64;
+                (operations, batch * ((m * k + k * n) * size + m * n * 2), rate.share(*self.compute.sustained).time(operations) / self.pace)
+            }
+        };
+        let rate = if matches!(kernel, Kernel::Stream { .. }) { self.compute.streaming.of(self.memory) } else { self.memory };
+        let moving = rate.time(Bytes(bytes));
+        let by_memory = moving >= span.saturating_sub(gap);
+        KernelCost { operations, bytes, ideal: computing.max(moving).min(span.saturating_sub(gap)), gap, span, by_memory }
     }
     /// How long streaming so many bytes takes, one kernel; nothing is no kernel.
     #[must_use]
@@ -77,7 +142,7 @@ impl Roofline {
         if bytes == Bytes(0) {
             return Span::ZERO;
         }
-        self.streaming.time(bytes) + *self.compute.gap
+        self.compute.streaming.of(self.memory).time(bytes) + *self.compute.gap
     }
     /// How long a kernel takes, with the gap behind it.
     #[must_use]
@@ -85,10 +150,7 @@ impl Roofline {
         let gap = *self.compute.gap;
         match *kernel {
             Kernel::Stream { bytes } => self.stream(Bytes(bytes)),
-            Kernel::Attention { operations, bytes } => {
-                let computing = self.compute.matrix.share(*self.compute.attention).time(operations);
-                computing.max(self.memory.time(Bytes(bytes))) + gap
-            }
+            Kernel::Attention { operations, bytes } => self.attention(operations).max(self.memory.time(Bytes(bytes))) + gap,
             Kernel::Matrix { m, n, k, batch, precision } => {
                 let (rate, size) = match precision {
                     Precision::Bits16 => (*self.compute.matrix, 2),
@@ -101,20 +163,35 @@ impl Roofline {
             }
         }
     }
-    /// The waves of a multiplication, with the best of the tiles. A processor writes its tile when the sum is done, and begins the next then.
-    fn in_waves(&self, rate: OperationRate, (m, n, k, batch): (u64, u64, u64, u64)) -> Span {
-        let processors = u64::from(*self.compute.processors).max(1);
-        let with = |(rows, columns, share): (u64, u64, f64)| {
-            let tiles = m.div_ceil(rows) * n.div_ceil(columns) * batch;
-            // A sum that is too long for too few tiles is cut into parts; each is written, in 32 bits.
-            let split = |parts: u64| {
-                let waves = (tiles * parts).div_ceil(processors);
-                let summed = (processors * rows * columns * 2 * k.div_ceil(parts)) as f64 / share;
-                let width = if parts > 1 { 8 } else { 2 };
-                (rate.time(summed) + self.memory.time(Bytes(processors * rows * columns * width))) * waves
-            };
-            [1, 2, 4, 8].into_iter().map(split).min().unwrap_or_default()
-        };
-        TILES.into_iter().map(with).min().unwrap_or_default()
+    /// What attention in one kernel computes for.
+    fn attention(&self, operations: f64) -> Span {
+        let rate = self.compute.matrix.share(*self.compute.attention);
+        // On fewer processors as much less.
+        Ratio::new(self.left, self.processors().max(1)).map_or(rate, |left| rate.share(left)).time(operations) / self.pace
+    }
+    /// The waves of a multiplication, with the tiles that are best on the whole GPU: who chooses them does not know what else runs. A
+    /// processor writes its tile when the sum is done, and begins the next then.
+    fn in_waves(&self, rate: OperationRate, size: (u64, u64, u64, u64)) -> Span {
+        let all = self.processors();
+        // A sum that is too long for too few tiles is cut into parts.
+        let ways = TILES.into_iter().flat_map(|tile| [1, 2, 4, 8].map(|parts| (tile, parts)));
+        let timed = ways.map(|(tile, parts)| (self.waves(rate, all, size, tile, parts), tile, parts));
+        match timed.min_by_key(|(span, ..)| *span) {
+            Some((_, tile, parts)) if self.left < all => self.waves(rate, self.left, size, tile, parts),
+            best => best.map_or(Span::ZERO, |(span, ..)| span),
+        }
+    }
+    /// On so many processors of those that together compute at `rate`.
+    fn waves(&self, rate: OperationRate, processors: u32, (m, n, k, batch): (u64, u64, u64, u64), tile: Tile, parts: u64) -> Span {
+        let ((rows, columns, share), all, processors) = (tile, u64::from(self.processors().max(1)), u64::from(processors.max(1)));
+        let tiles = m.div_ceil(rows) * n.div_ceil(columns) * batch;
+        let waves = (tiles * parts).div_ceil(processors);
+        let summed = (all * rows * columns * 2 * k.div_ceil(parts)) as f64 / share;
+        // Each part is written, in 32 bits.
+        let width = if parts > 1 { 8 } else { 2 };
+        (rate.time(summed) / self.pace + self.memory.time(Bytes(processors * rows * columns * width))) * waves
     }
 }
+
+/// Rows, columns, and the share of a processor's rate.
+type Tile = (u64, u64, f64);

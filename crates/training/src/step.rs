@@ -1,20 +1,23 @@
 //! The time line of a step, and what each part of it is for.
 //!
-//! Source: Narayanan et al., SC 2021; Zhao et al., "PyTorch FSDP" (VLDB 2023, arXiv 2304.11277), §3.3: gathering ahead by a layer.
+//! Source: Narayanan et al., SC 2021; Zhao et al., "PyTorch FSDP" (VLDB 2023, arXiv 2304.11277), §3.3: gathering ahead ([`gathering`]), §3.2.2:
+//! shares within some ranks, copies of them among the others.
 //! Modelled: passes in the pipeline; gradients behind the backward pass or while it goes on, layer by layer; gathered parameters; the
-//! optimizer as bytes of memory; processors that collectives keep from computing while both run.
-//! Not modelled: memory bandwidth that collectives take from kernels, clipping across the pipeline.
+//! optimizer as bytes of memory; processors and memory bandwidth that collectives keep from computing while both run ([`contention`]).
+//! Not modelled: clipping across the pipeline.
 
 use fabriscope_catalog::Transformer;
 use fabriscope_units::{Bytes, Span, Time};
 
-use crate::layer::{self, Passes, Spans};
+use crate::contention;
+use crate::gathering::{self, Gathered, Lost};
+use crate::layer::{self, Entry, Passes, Spans, What};
 use crate::layout::{Layout, LayoutError, Schedule, Sharding};
 use crate::memory::{self, Memory};
 use crate::pipeline::{self, Pass, PassSpans, StageLine};
-use crate::roofline::Roofline;
+use crate::roofline::{Kernel, Roofline};
 use crate::shape;
-use crate::times::{CommunicationTimes, Group, Operation};
+use crate::times::{CommunicationTimes, Cost, Group, Operation};
 
 /// Parts of a step at one GPU, which add up to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -74,7 +77,7 @@ impl Breakdown {
 }
 
 /// A step of a job.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Step {
     /// The stage that ends last.
     pub stage: u32,
@@ -86,6 +89,15 @@ pub struct Step {
     pub memory: Memory,
     /// One layer and micro-batch, without experts and with them where there are any.
     pub layers: [Passes; 2],
+    /// What the stages are made of.
+    pub pieces: Pieces,
+    /// What each part of the model, in their order, is made of and loses.
+    pub content: Vec<PartContent>,
+    /// What ranks of each stage exchange behind the passes.
+    pub copies: Vec<Copies>,
+    /// From a stage to the next.
+    pub message: Vec<Exchanged>,
+    pub(crate) costs: Costs,
 }
 
 /// Why there is no step.
@@ -99,12 +111,86 @@ pub enum StepError<E> {
     Times(E),
 }
 
+/// An operation outside the layers, with its time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Exchanged {
+    /// What it is.
+    pub operation: Operation,
+    /// Bytes of the larger buffer of a rank.
+    pub bytes: Bytes,
+    /// Among whom.
+    pub group: Group,
+    /// What it takes.
+    pub cost: Cost,
+}
+
+/// A layer, or what an end of the pipeline does besides.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Piece {
+    /// Kernels and operations of a micro-batch, forward, in order.
+    pub forward: Vec<Entry>,
+    /// The same backward, with what is computed again.
+    pub backward: Vec<Entry>,
+    /// Their sums.
+    pub passes: Passes,
+    /// How its parameters are gathered, and its gradients scattered and, where shares have copies, summed.
+    pub gather: Option<Exchanged>,
+    /// Gradients.
+    pub scatter: Vec<Exchanged>,
+    /// What its kernels take alone, and beside that.
+    slower: [(Span, Span); 2],
+}
+
+/// What parts of the model are made of.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Pieces {
+    /// A layer without experts.
+    pub plain: Piece,
+    /// A layer with them.
+    pub expert: Piece,
+    /// What the first part does besides.
+    pub first: Piece,
+    /// What the last part does besides.
+    pub last: Piece,
+}
+
+/// What a part of the model is made of, and what its passes lose to gathering and scattering.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PartContent {
+    /// Layers without experts.
+    pub plain: u64,
+    /// Layers with them.
+    pub experts: u64,
+    /// It is the first part.
+    pub first: bool,
+    /// It is the last part.
+    pub last: bool,
+    /// Forward.
+    pub forward: Lost,
+    /// Backward.
+    pub backward: Lost,
+}
+
+impl PartContent {
+    /// Its pieces in the order of the forward pass, and how often each is there.
+    #[must_use]
+    pub fn pieces<'a>(&self, pieces: &'a Pieces) -> [(&'a Piece, u64); 4] {
+        [
+            (&pieces.first, u64::from(self.first)),
+            (&pieces.plain, self.plain),
+            (&pieces.expert, self.experts),
+            (&pieces.last, u64::from(self.last)),
+        ]
+    }
+}
+
 /// What passes cost at each stage and part of it.
-struct Costs {
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Costs {
     /// By stage and part.
-    of: Vec<Vec<Passes>>,
-    message: Span,
-    put_off: bool,
+    pub of: Vec<Vec<Passes>>,
+    pub message: Span,
+    pub put_off: bool,
 }
 
 impl PassSpans for Costs {
@@ -120,7 +206,7 @@ impl PassSpans for Costs {
     }
 }
 
-fn whole(spans: &Spans) -> Span {
+pub(crate) fn whole(spans: &Spans) -> Span {
     spans.total() + spans.data + spans.slowed
 }
 
@@ -135,105 +221,152 @@ pub fn step<T: CommunicationTimes>(
     times: &mut T,
 ) -> Result<Step, StepError<T::Error>> {
     layout.check(model)?;
-    let mut of_layer = |with_experts: bool| {
-        let work = layer::forward(model, layout, with_experts);
-        let again = layer::again(model, layout, with_experts);
-        let again = layer::passes(&again, layout, roofline, times).map_err(StepError::Times)?.forward;
-        let mut passes = layer::passes(&work, layout, roofline, times).map_err(StepError::Times)?;
-        passes.backward = passes.backward.plus(again);
-        if layout.sharding == Sharding::Parameters { gathered(model, layout, roofline, times, passes, with_experts) } else { Ok(passes) }
-    };
-    let plain = of_layer(false)?;
-    let expert = if model.experts.is_some() { of_layer(true)? } else { Passes::default() };
-    let (first, last) = layer::ends(model, layout);
-    let mut at_end = |work: &[layer::Work]| layer::passes(work, layout, roofline, times).map_err(StepError::Times);
-    let (first, last) = (at_end(&first)?, at_end(&last)?);
-    let parts = layout.pipeline * layout.interleave;
+    let pieces = Asked { model, layout, roofline, times }.pieces().map_err(StepError::Times)?;
     let in_parts = layout.layers_of_parts(model);
-    let dense = model.layers - shape::expert_layers(model) as u32;
+    let dense = u64::from(model.layers) - shape::expert_layers(model);
+    let (mut content, mut before) = (Vec::new(), 0u64);
+    for (part, layers) in in_parts.iter().enumerate() {
+        let layers = u64::from(*layers);
+        let plain = dense.saturating_sub(before).min(layers);
+        before += layers;
+        let bare =
+            PartContent { plain, experts: layers - plain, first: part == 0, last: part + 1 == in_parts.len(), ..PartContent::default() };
+        content.push(with_lost(bare, &pieces, layout));
+    }
     let of_part = |part: u32| {
-        let in_part = u64::from(in_parts[part as usize]);
-        let from: u64 = in_parts[..part as usize].iter().map(|layers| u64::from(*layers)).sum();
-        let plain_there = u64::from(dense).saturating_sub(from).min(in_part);
-        let mut passes = plain.times(plain_there).plus(expert.times(in_part - plain_there));
-        if part == 0 {
-            passes = passes.plus(first);
-        }
-        if part + 1 == parts {
-            passes = passes.plus(last);
-        }
-        passes
+        let content = &content[part as usize];
+        let sum = content.pieces(&pieces).into_iter().fold(Passes::default(), |sum, (piece, count)| sum.plus(piece.passes.times(count)));
+        let with = |spans: Spans, lost: Lost| Spans { data: lost.gather + lost.scatter, slowed: lost.slowed, ..spans };
+        Passes { forward: with(sum.forward, content.forward), backward: with(sum.backward, content.backward) }
     };
     let of = (0..layout.pipeline).map(|stage| (0..layout.interleave).map(|part| of_part(part * layout.pipeline + stage)).collect());
-    let costs = Costs { of: of.collect(), message: message(model, layout, times)?, put_off: layout.schedule == Schedule::ZeroBubble };
+    let message = message(model, layout, times)?;
+    let costs = Costs {
+        of: of.collect(),
+        message: message.iter().map(|sent| sent.cost.span).sum(),
+        put_off: layout.schedule == Schedule::ZeroBubble,
+    };
     let lines = pipeline::lines(layout, &costs);
     let mut worst: Option<(Span, u32, Breakdown)> = None;
+    let mut copies = Vec::new();
     for (stage, line) in (0..).zip(&lines) {
-        let parts = breakdown(model, layout, roofline, times, (stage, line, &costs))?;
+        let of_stage = self::copies(model, layout, roofline, times, (stage, line, &pieces))?;
+        let parts = breakdown((stage, line, &costs), &of_stage);
+        copies.push(of_stage);
         if worst.as_ref().is_none_or(|(total, ..)| parts.total() > *total) {
             worst = Some((parts.total(), stage, parts));
         }
     }
     let (_, stage, parts) = worst.unwrap_or_default();
-    Ok(Step { stage, parts, lines, memory: memory::memory(model, layout), layers: [plain, expert] })
+    let layers = [pieces.plain.passes, pieces.expert.passes];
+    Ok(Step { stage, parts, lines, memory: memory::memory(model, layout), layers, pieces, content, copies, message, costs })
+}
+
+/// What pieces of the model are asked of.
+struct Asked<'a, T> {
+    model: &'a Transformer,
+    layout: &'a Layout,
+    roofline: &'a Roofline,
+    times: &'a mut T,
+}
+
+impl<T: CommunicationTimes> Asked<'_, T> {
+    fn pieces(&mut self) -> Result<Pieces, T::Error> {
+        let (first, last) = layer::ends(self.model, self.layout);
+        let expert = if self.model.experts.is_some() { self.of_layer(true)? } else { Piece::default() };
+        Ok(Pieces { plain: self.of_layer(false)?, expert, first: self.piece(&first, &[])?, last: self.piece(&last, &[])? })
+    }
+
+    fn of_layer(&mut self, with_experts: bool) -> Result<Piece, T::Error> {
+        let work = layer::forward(self.model, self.layout, with_experts);
+        let again = layer::again(self.model, self.layout, with_experts);
+        let mut piece = self.piece(&work, &again)?;
+        if self.layout.sharding == Sharding::Parameters {
+            self.share(&mut piece, with_experts)?;
+        }
+        Ok(piece)
+    }
+
+    /// Work with what of it is computed again in front of the backward pass.
+    fn piece(&mut self, work: &[layer::Work], again: &[layer::Work]) -> Result<Piece, T::Error> {
+        let [forward, mut backward] = layer::entries(work, self.layout, self.roofline, self.times)?;
+        let [mut repeated, _] = layer::entries(again, self.layout, self.roofline, self.times)?;
+        repeated.iter_mut().for_each(|entry| entry.again = true);
+        backward.splice(0..0, repeated);
+        let both = [forward, backward];
+        let passes = Passes::of(&both);
+        let [forward, backward] = both;
+        Ok(Piece { forward, backward, passes, ..Piece::default() })
+    }
+
+    /// Parameters gathered in front of the passes, gradients scattered behind.
+    fn share(&mut self, piece: &mut Piece, with_experts: bool) -> Result<(), T::Error> {
+        let (layout, all) = (self.layout, self.layout.data_group());
+        let group = layout.shard_group(all);
+        if all.size == 1 {
+            return Ok(());
+        }
+        let bytes = Bytes(2 * shape::layer_parameters(self.model, with_experts) / u64::from(layout.tensor));
+        let mut ask = |operation, bytes, group| exchanged(self.times, operation, bytes, group);
+        let gather = ask(Operation::AllGather, bytes, group)?;
+        piece.scatter = vec![ask(Operation::ReduceScatter, bytes, group)?];
+        let replicas = layout.replica_group(all);
+        if replicas.size > 1 {
+            piece.scatter.push(ask(Operation::AllReduce, Bytes(bytes.0 / u64::from(group.size)), replicas)?);
+        }
+        let taken = contention::taken(Operation::AllGather, bytes, group.size, &gather.cost);
+        piece.gather = Some(gather);
+        piece.slower = [&piece.forward, &piece.backward].map(|entries| contention::slower(&kernels(entries), self.roofline, taken));
+        Ok(())
+    }
+}
+
+fn exchanged<T: CommunicationTimes>(times: &mut T, operation: Operation, bytes: Bytes, group: Group) -> Result<Exchanged, T::Error> {
+    Ok(Exchanged { operation, bytes, group, cost: times.cost(operation, bytes, group)? })
+}
+
+/// The kernels among entries.
+fn kernels(entries: &[Entry]) -> Vec<Kernel> {
+    let kernel = |entry: &Entry| if let What::Kernel(_, kernel) = entry.what { Some(kernel) } else { None };
+    entries.iter().filter_map(kernel).collect()
+}
+
+/// A part with what its passes lose to gathering and scattering.
+fn with_lost(content: PartContent, pieces: &Pieces, layout: &Layout) -> PartContent {
+    if layout.sharding < Sharding::Parameters {
+        return content;
+    }
+    let layers = |direction: usize| -> Vec<Gathered> {
+        let of = |piece: &Piece| Gathered {
+            computing: if direction == 0 { piece.passes.forward.total() } else { piece.passes.backward.total() },
+            gather: piece.gather.map_or(Span::ZERO, |gather| gather.cost.span),
+            scatter: if direction == 0 { Span::ZERO } else { piece.scatter.iter().map(|scatter| scatter.cost.span).sum() },
+            slower: piece.slower[direction],
+        };
+        content.pieces(pieces).into_iter().flat_map(|(piece, count)| std::iter::repeat_n(of(piece), count as usize)).collect()
+    };
+    let mut back = layers(1);
+    back.reverse();
+    PartContent { forward: gathering::pass(&layers(0), layout.prefetch), backward: gathering::pass(&back, layout.prefetch), ..content }
 }
 
 /// What a stage sends to the next: each rank of the tensor group a part of it, which is gathered behind the network where nobody shares it
 /// anyhow (Narayanan et al., §4.1).
-fn message<T: CommunicationTimes>(model: &Transformer, layout: &Layout, times: &mut T) -> Result<Span, StepError<T::Error>> {
+fn message<T: CommunicationTimes>(model: &Transformer, layout: &Layout, times: &mut T) -> Result<Vec<Exchanged>, StepError<T::Error>> {
     if layout.pipeline == 1 {
-        return Ok(Span::ZERO);
+        return Ok(Vec::new());
     }
     let tokens = u64::from(layout.micro_batch) * u64::from(model.sequence) / u64::from(layout.context);
     let whole = tokens * u64::from(model.hidden) * 2;
     let part = Bytes(whole / u64::from(layout.tensor));
-    let sent = times.time(Operation::SendReceive, part, layout.pipeline_group()).map_err(StepError::Times)?;
-    if layout.tensor == 1 || layout.sequence_parallel {
-        return Ok(sent);
+    let mut sent = vec![exchanged(times, Operation::SendReceive, part, layout.pipeline_group()).map_err(StepError::Times)?];
+    if layout.tensor > 1 && !layout.sequence_parallel {
+        sent.push(exchanged(times, Operation::AllGather, Bytes(whole), layout.tensor_group()).map_err(StepError::Times)?);
     }
-    Ok(sent + times.time(Operation::AllGather, Bytes(whole), layout.tensor_group()).map_err(StepError::Times)?)
+    Ok(sent)
 }
 
-/// Passes of a layer whose parameters are gathered before and whose gradients are scattered behind, a layer ahead.
-fn gathered<T: CommunicationTimes>(
-    model: &Transformer,
-    layout: &Layout,
-    roofline: &Roofline,
-    times: &mut T,
-    passes: Passes,
-    with_experts: bool,
-) -> Result<Passes, StepError<T::Error>> {
-    let bytes = Bytes(2 * shape::layer_parameters(model, with_experts) / u64::from(layout.tensor));
-    let group = layout.data_group();
-    if group.size == 1 {
-        return Ok(passes);
-    }
-    let gather = times.time(Operation::AllGather, bytes, group).map_err(StepError::Times)?;
-    let scatter = times.time(Operation::ReduceScatter, bytes, group).map_err(StepError::Times)?;
-    let taken = times.processors(Operation::AllGather, bytes, group).map_err(StepError::Times)?;
-    let hidden = |spans: Spans, moved: Span| {
-        let alone = spans.total();
-        let slowed = slowed(moved.min(alone), taken, roofline);
-        Spans { data: moved.saturating_sub(alone + slowed), slowed, ..spans }
-    };
-    Ok(Passes { forward: hidden(passes.forward, gather), backward: hidden(passes.backward, gather + scatter) })
-}
-
-/// What computing takes longer while a collective has some of the processors for `span`.
-fn slowed(span: Span, taken: u32, roofline: &Roofline) -> Span {
-    let all = roofline.processors();
-    let taken = taken.min(all.saturating_sub(1));
-    // In `span` of the collective, `all − taken` processors do what all would have done in that share of it.
-    Span::from_ps((u128::from(span.as_ps()) * u128::from(taken) / u128::from(all.max(1))) as u64)
-}
-
-fn breakdown<T: CommunicationTimes>(
-    model: &Transformer,
-    layout: &Layout,
-    roofline: &Roofline,
-    times: &mut T,
-    (stage, line, costs): (u32, &StageLine, &Costs),
-) -> Result<Breakdown, StepError<T::Error>> {
+fn breakdown((stage, line, costs): (u32, &StageLine, &Costs), copies: &Copies) -> Breakdown {
     let mut sum = Spans::default();
     let mut messages = Span::ZERO;
     for timed in &line.passes {
@@ -243,8 +376,7 @@ fn breakdown<T: CommunicationTimes>(
     }
     let passed = line.end.since(Time::ZERO);
     let bubble = passed.saturating_sub(whole(&sum) + messages);
-    let copies = copies(model, layout, roofline, times, (stage, line))?;
-    Ok(Breakdown {
+    Breakdown {
         matrix: sum.matrix,
         attention: sum.attention,
         memory: sum.memory,
@@ -253,17 +385,43 @@ fn breakdown<T: CommunicationTimes>(
         expert: sum.expert,
         messages,
         bubble,
-        data: sum.data + copies.exposed,
+        data: sum.data + copies.exposed(),
         slowed: sum.slowed + copies.slowed,
         optimizer: copies.optimizer,
-    })
+    }
 }
 
 /// What copies of the model exchange behind the passes, and the optimizer.
-struct Copies {
-    exposed: Span,
-    slowed: Span,
-    optimizer: Span,
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Copies {
+    /// Gradients, one behind the other.
+    pub gradients: Vec<Exchanged>,
+    /// What of them hides behind the backward pass.
+    pub gradients_hidden: Span,
+    /// Parameters, where optimizers are shared.
+    pub parameters: Vec<Exchanged>,
+    /// What of them hides behind the forward pass.
+    pub parameters_hidden: Span,
+    /// What computing takes longer meanwhile.
+    pub slowed: Span,
+    /// The optimizer.
+    pub optimizer: Span,
+    /// Bytes of memory that it reads and writes.
+    pub optimizer_bytes: Bytes,
+}
+
+impl Copies {
+    /// What nothing hides.
+    #[must_use]
+    pub fn exposed(&self) -> Span {
+        let sum = |list: &[Exchanged]| -> Span { list.iter().map(|exchanged| exchanged.cost.span).sum() };
+        sum(&self.gradients).saturating_sub(self.gradients_hidden) + sum(&self.parameters).saturating_sub(self.parameters_hidden)
+    }
+    /// All that it adds behind the passes.
+    #[must_use]
+    pub fn behind(&self) -> Span {
+        self.exposed() + self.slowed + self.optimizer
+    }
 }
 
 fn copies<T: CommunicationTimes>(
@@ -271,58 +429,77 @@ fn copies<T: CommunicationTimes>(
     layout: &Layout,
     roofline: &Roofline,
     times: &mut T,
-    (stage, line): (u32, &StageLine),
+    (stage, line, pieces): (u32, &StageLine, &Pieces),
 ) -> Result<Copies, StepError<T::Error>> {
-    let (mut common, experts) = memory::parameters_of_rank(model, layout);
+    let (common, experts) = memory::parameters_of_stage(model, layout, stage);
     let at_end = stage == 0 || stage + 1 == layout.pipeline;
-    if !at_end {
-        common -= shape::embedding_parameters(model) / u64::from(layout.tensor);
-    }
     let width = if layout.wide_gradients { 4 } else { 2 };
     let sharded = layout.sharding >= Sharding::Optimizer;
-    let mut exchanged = Span::ZERO;
-    let mut collected = Span::ZERO;
-    let mut taken = 0;
     let mut of_groups = Vec::new();
     if layout.sharding < Sharding::Parameters {
         of_groups.push((common, layout.data_group()));
-    } else if layout.data_group().size > 1 {
+    } else if layout.data_group().size > 1 && at_end {
         // Layers went by themselves; the embedding is gathered and scattered once.
         of_groups.push((shape::embedding_parameters(model) / u64::from(layout.tensor), layout.data_group()));
     }
     of_groups.push((experts, layout.expert_data_group()));
-    for (parameters, group) in of_groups.into_iter().filter(|(parameters, group)| *parameters > 0 && group.size > 1) {
-        let bytes = Bytes(width * parameters);
-        let operation = if sharded { Operation::ReduceScatter } else { Operation::AllReduce };
-        exchanged += times.time(operation, bytes, group).map_err(StepError::Times)?;
-        taken = taken.max(times.processors(operation, bytes, group).map_err(StepError::Times)?);
-        if sharded {
-            collected += times.time(Operation::AllGather, Bytes(2 * parameters), group).map_err(StepError::Times)?;
+    let (mut gradients, mut parameters) = (Vec::new(), Vec::new());
+    let mut ask = |operation, bytes, group| exchanged(times, operation, bytes, group).map_err(StepError::Times);
+    for (count, all) in of_groups.into_iter().filter(|(parameters, group)| *parameters > 0 && group.size > 1) {
+        let bytes = Bytes(width * count);
+        if !sharded {
+            gradients.push(ask(Operation::AllReduce, bytes, all)?);
+            continue;
+        }
+        let (group, replicas) = (layout.shard_group(all), layout.replica_group(all));
+        if group.size > 1 {
+            gradients.push(ask(Operation::ReduceScatter, bytes, group)?);
+            parameters.push(ask(Operation::AllGather, Bytes(2 * count), group)?);
+        }
+        if replicas.size > 1 {
+            gradients.push(ask(Operation::AllReduce, Bytes(bytes.0.div_ceil(u64::from(group.size.max(1)))), replicas)?);
         }
     }
     if model.tied_embeddings && layout.pipeline > 1 && at_end {
         let bytes = Bytes(width * u64::from(model.vocabulary) * u64::from(model.hidden) / u64::from(layout.tensor));
         let pipeline = layout.pipeline_group();
         let ends = Group { size: 2, stride: pipeline.stride * (layout.pipeline - 1) };
-        exchanged += times.time(Operation::AllReduce, bytes, ends).map_err(StepError::Times)?;
+        gradients.push(ask(Operation::AllReduce, bytes, ends)?);
     }
-    let parameters = common + experts;
-    let own = if sharded { parameters.div_ceil(u64::from(layout.data_group().size.max(1))) } else { parameters };
-    let optimizer = roofline.stream(Bytes((ADAM_BYTES + width) * own));
-    if !layout.overlap_gradients {
-        return Ok(Copies { exposed: exchanged + collected, slowed: Span::ZERO, optimizer });
+    let all = common + experts;
+    let ranks = layout.shard_group(layout.data_group()).size.max(1);
+    let own = if sharded { all.div_ceil(u64::from(ranks)) } else { all };
+    let optimizer_bytes = Bytes((ADAM_BYTES + width) * own);
+    let optimizer = roofline.stream(optimizer_bytes);
+    let mut copies = Copies { gradients, parameters, optimizer, optimizer_bytes, ..Copies::default() };
+    if layout.overlap_gradients {
+        hide(&mut copies, model, layout, roofline, (line, pieces));
     }
+    Ok(copies)
+}
+
+/// What of an exchange goes on while the first and the last micro-batch compute, and what these lose.
+fn hide(copies: &mut Copies, model: &Transformer, layout: &Layout, roofline: &Roofline, (line, pieces): (&StageLine, &Pieces)) {
+    let sum = |list: &[Exchanged]| -> Span { list.iter().map(|exchanged| exchanged.cost.span).sum() };
+    let (exchanged, collected) = (sum(&copies.gradients), sum(&copies.parameters));
     // Gradients of the last micro-batch leave from its first layer on; parameters come while the first one goes forward.
     let last = line.passes.iter().find(|timed| !timed.pass.forward && timed.pass.batch + 1 == layout.micro_batches());
     let window = last.map_or(Span::ZERO, |timed| line.end.since(timed.from));
     let layers = u64::from(model.layers / layout.pipeline).max(1);
     // The gradient of the layer that is computed last leaves alone.
     let tail = exchanged / layers;
-    let hidden = exchanged.saturating_sub(tail).min(window);
+    copies.gradients_hidden = exchanged.saturating_sub(tail).min(window);
     let forward = line.passes.first().map_or(Span::ZERO, |timed| timed.to.since(timed.from));
-    let ahead = collected.saturating_sub(collected / layers).min(forward);
-    let slowed = slowed(hidden + ahead, taken, roofline);
-    Ok(Copies { exposed: exchanged - hidden + (collected - ahead), slowed, optimizer })
+    copies.parameters_hidden = collected.saturating_sub(collected / layers).min(forward);
+    let piece = if pieces.expert.forward.is_empty() { &pieces.plain } else { &pieces.expert };
+    let lost = |list: &[Exchanged], entries: &[Entry], hidden: Span| {
+        let longest = list.iter().max_by_key(|exchanged| exchanged.cost.span);
+        let Some(Exchanged { operation, bytes, group, cost }) = longest.filter(|_| hidden > Span::ZERO) else { return Span::ZERO };
+        let slower = contention::slower(&kernels(entries), roofline, contention::taken(*operation, *bytes, group.size, cost));
+        contention::lost(hidden, slower)
+    };
+    copies.slowed = lost(&copies.gradients, &piece.backward, copies.gradients_hidden)
+        + lost(&copies.parameters, &piece.forward, copies.parameters_hidden);
 }
 
 /// Bytes of a parameter that Adam reads and writes beside the gradient: master copy and two moments in 32 bits, there and back, and the

@@ -40,6 +40,54 @@ pub struct Group {
     pub stride: u32,
 }
 
+/// What decides how long an operation takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Bound {
+    /// Starts, steps and distance, whatever the links carry.
+    Latency,
+    /// The links between the GPUs of a node.
+    ScaleUp,
+    /// PCI Express, or what else leads to adapters within a node.
+    PciExpress,
+    /// Adapters, and their cables to the switches.
+    Adapters,
+    /// Cables between switches.
+    Uplinks,
+    /// Blocks of the library's kernels.
+    Blocks,
+    /// Nobody says.
+    Unknown,
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Bound::Latency => "latency",
+            Bound::ScaleUp => "links between GPUs",
+            Bound::PciExpress => "PCI Express",
+            Bound::Adapters => "adapters",
+            Bound::Uplinks => "uplinks of switches",
+            Bound::Blocks => "blocks of the kernels",
+            Bound::Unknown => "",
+        })
+    }
+}
+
+/// An operation with what its time is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cost {
+    /// How long it takes.
+    pub span: Span,
+    /// What of that does not depend on the bytes.
+    pub latency: Span,
+    /// What decides.
+    pub bound: Bound,
+    /// Whether its group lies on several nodes.
+    pub leaves_node: bool,
+    /// Processors of a GPU that it keeps from computing.
+    pub processors: u32,
+}
+
 /// Whoever knows how long messages take.
 pub trait CommunicationTimes {
     /// Why it cannot say.
@@ -57,4 +105,14 @@ pub trait CommunicationTimes {
     /// # Errors
     /// What the cluster cannot do.
     fn processors(&mut self, operation: Operation, bytes: Bytes, group: Group) -> Result<u32, Self::Error>;
+
+    /// The same with what the time is made of, as far as it is known.
+    ///
+    /// # Errors
+    /// What the cluster cannot do.
+    fn cost(&mut self, operation: Operation, bytes: Bytes, group: Group) -> Result<Cost, Self::Error> {
+        let span = self.time(operation, bytes, group)?;
+        let processors = self.processors(operation, bytes, group)?;
+        Ok(Cost { span, latency: Span::ZERO, bound: Bound::Unknown, leaves_node: true, processors })
+    }
 }

@@ -14,13 +14,16 @@ use crate::progress::Progress;
 /// would save: each is a run of its own with everything else as it was. Collective operations and programs on sockets
 /// are run as a whole with one thing twice as fast, and by other algorithms.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, disable_help_subcommand = true)]
 pub struct Args {
+    #[command(subcommand)]
+    job: Option<Job>,
     /// The tool
-    tool: String,
+    #[arg(required = true)]
+    tool: Option<String>,
     /// Cluster to run on: a name of `fabriscope clusters` or a TOML file; `:N` takes N nodes of it
-    #[arg(long, value_name = "CLUSTER")]
-    on: String,
+    #[arg(long, value_name = "CLUSTER", required = true)]
+    on: Option<String>,
     /// Message size in bytes, or as 64K or 64KiB (default: 8; of collective operations, some sizes)
     #[arg(short, long, value_name = "BYTES", value_parser = size)]
     size: Option<u64>,
@@ -42,6 +45,37 @@ pub struct Args {
     options: Vec<String>,
 }
 
+/// What is no benchmark.
+#[derive(Debug, clap::Subcommand)]
+enum Job {
+    /// What a step of training is made of, what binds it, and what single changes and other layouts would give
+    ///
+    /// The rows are those of the stage of the pipeline that ends last, and add up to the step: kernels with what tiles, waves and starts
+    /// cost beside their rate, operations with their latency, what of them hides and what decides, waits for other stages. Each change is a
+    /// run of its own with everything else as it was.
+    Train(Box<TrainArgs>),
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = TRAIN_EXAMPLES)]
+struct TrainArgs {
+    #[command(flatten)]
+    job: super::train::JobArgs,
+    /// Set the best layouts of as many GPUs beside it
+    #[arg(long)]
+    search: bool,
+    /// Skip the what-if analysis
+    #[arg(long)]
+    no_changes: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+const TRAIN_EXAMPLES: &str = "\
+Examples:
+  fabriscope explain train --model llama3-8b --on azure-ndh100v5:2 --tp 4 --dp 4 --sequence-parallel --sharding optimizer
+  fabriscope explain train --model llama3-8b --on azure-ndh100v5:1 --tp 8 --no-changes";
+
 const EXAMPLES: &str = "\
 Examples:
   fabriscope explain ib_write_lat --on ri2 -s 64
@@ -53,7 +87,8 @@ Examples:
   fabriscope explain osu_allreduce --on betzy-hdr --nodes 4 --ppn 8   whole operations, run again with each change
   fabriscope explain iperf3 --on thor-roce-100g
   fabriscope explain all_reduce_perf --on azure-ndh100v5 --nodes 2    the bottleneck of each size, what other algorithms give
-  fabriscope explain all_reduce_perf --on azure-ndh100v5 --nodes 2 -s 16MiB";
+  fabriscope explain all_reduce_perf --on azure-ndh100v5 --nodes 2 -s 16MiB
+  fabriscope explain train --model llama3-8b --on azure-ndh100v5:1 --tp 8 --no-changes    a step of training";
 
 /// A size in bytes as the tools take it: `65536`, `64K` or `64KiB`.
 fn size(text: &str) -> Result<u64, String> {
@@ -63,7 +98,18 @@ fn size(text: &str) -> Result<u64, String> {
 /// Runs the command.
 pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
     let progress = Progress::new("changing one thing at a time");
-    let mut question = fabriscope::explain(&args.tool, &args.on)
+    if let Some(Job::Train(job)) = &args.job {
+        let mut question = job.job.question().catalog(context.catalog()?).progress(|done, all| progress.at(done, all));
+        if job.search {
+            question = question.searched();
+        }
+        let outcome = question.explained(!job.no_changes).map_err(Failure::of)?;
+        drop(progress);
+        return job.output.write(&outcome, output);
+    }
+    // The parser asks for both where there is no job.
+    let (tool, on) = (args.tool.clone().unwrap_or_default(), args.on.clone().unwrap_or_default());
+    let mut question = fabriscope::explain(&tool, &on)
         .catalog(context.catalog()?)
         .args(args.options.clone())
         .devices(args.devices.options())

@@ -1,27 +1,66 @@
 //! `fabriscope train`: a step of training on a cluster.
 
+use std::path::PathBuf;
+
 use clap::ValueEnum;
+use fabriscope::training::checkpoint::Checkpoint;
+use fabriscope::training::stragglers::Unevenness;
 use fabriscope::training::{Attention, Layout, Precision, Recompute, Schedule, Sharding};
+use fabriscope_units::Rate;
 
 use crate::context::Context;
 use crate::error::{Failure, Verdict};
-use crate::output::{Output, OutputArgs};
+use crate::output::{Output, OutputArgs, write_with};
 use crate::progress::Progress;
 
 /// Says what a step of training takes on a cluster, part by part, and what of it is the network.
 ///
 /// The parts are those of one GPU of the stage that ends last, and add up to the step: multiplications, attention, kernels that stream
 /// through memory, and communication as far as nothing hides it. Groups within a node are run by NCCL step by step, those between nodes
-/// as fluids that share the fabric. `--search` ranks the layouts that fit the memory.
+/// as fluids that share the fabric. `--search` ranks the layouts that fit the memory; `--jitter` and `--straggler` make ranks uneven, and
+/// `--trace` writes what every stage does when.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
+    #[command(flatten)]
+    job: JobArgs,
+    /// Rank the layouts of all GPUs of the cluster
+    #[arg(long)]
+    search: bool,
+    /// Each pass of each rank computes longer by a random part, this share of its length at the mean
+    #[arg(long, value_name = "SHARE")]
+    jitter: Option<f64>,
+    /// A rank that takes so many times as long: 5:1.2; may be repeated
+    #[arg(long, value_name = "RANK:FACTOR", value_parser = straggler)]
+    straggler: Vec<(u64, f64)>,
+    /// Steps of uneven ranks (default: 100 with --jitter, else 1)
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    steps: Option<u32>,
+    /// Write a checkpoint after so many steps
+    #[arg(long, value_name = "STEPS", value_parser = clap::value_parser!(u32).range(1..))]
+    checkpoint_every: Option<u32>,
+    /// What a node writes of a checkpoint: "10 GB/s"
+    #[arg(long, value_name = "RATE", value_parser = rate, requires = "checkpoint_every")]
+    node_rate: Option<Rate>,
+    /// What the storage takes of a checkpoint from all nodes: "500 GB/s"
+    #[arg(long, value_name = "RATE", value_parser = rate, requires = "checkpoint_every")]
+    storage_rate: Option<Rate>,
+    /// Write what every stage does when: for Perfetto (.pftrace), or as Chrome's trace events (.json)
+    #[arg(long, value_name = "FILE", conflicts_with = "search")]
+    trace: Option<PathBuf>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// A job and how it is laid over its GPUs.
+#[derive(Debug, clap::Args)]
+pub struct JobArgs {
     /// The model: a name of `fabriscope parts --kind models`
     #[arg(long)]
     model: String,
     /// The cluster: a name, a TOML file, either with :NODES
-    #[arg(long, value_name = "CLUSTER")]
-    on: String,
+    #[arg(long = "on", value_name = "CLUSTER")]
+    cluster: String,
     /// GPUs that share the matrices of a layer
     #[arg(long, default_value_t = 1)]
     tp: u32,
@@ -58,6 +97,12 @@ pub struct Args {
     /// What copies share instead of having it each
     #[arg(long, value_enum, default_value_t = Shared::None)]
     sharding: Shared,
+    /// Among how many ranks each, which others have copies of (default: all copies)
+    #[arg(long, value_name = "RANKS")]
+    shard: Option<u32>,
+    /// Layers ahead of computing that shared parameters are gathered
+    #[arg(long, default_value_t = 1, value_name = "LAYERS")]
+    prefetch: u32,
     /// The order of micro-batches
     #[arg(long, value_enum, default_value_t = Order::OneForwardOneBackward)]
     schedule: Order,
@@ -73,14 +118,9 @@ pub struct Args {
     /// What goes on while GPUs compute
     #[arg(long, value_enum, value_delimiter = ',', default_value = "gradients", value_name = "WHAT,…")]
     overlap: Vec<Overlap>,
-    /// Rank the layouts of all GPUs of the cluster
-    #[arg(long)]
-    search: bool,
     /// Go on where a GPU has too little memory
     #[arg(long)]
     oversize: bool,
-    #[command(flatten)]
-    output: OutputArgs,
 }
 
 /// What goes on while GPUs compute.
@@ -144,30 +184,71 @@ enum Scores {
 const EXAMPLES: &str = "\
 Examples:
   fabriscope train --model llama3-8b --on azure-ndh100v5:2 --tp 4 --dp 4 --sequence-parallel --sharding optimizer
-  fabriscope train --model llama3-8b --on azure-ndh100v5:4 --global-batch 64 --search";
+  fabriscope train --model llama3-8b --on azure-ndh100v5:2 --dp 16 --sharding parameters --shard 8 --recompute full
+  fabriscope train --model llama3-8b --on azure-ndh100v5:1 --tp 8 --jitter 0.02 --straggler 3:1.2 --steps 50
+  fabriscope train --model llama3-8b --on azure-ndh100v5:1 --tp 8 --checkpoint-every 100 --node-rate '10 GB/s'
+  fabriscope train --model llama3-8b --on azure-ndh100v5:4 --global-batch 64 --search
+`fabriscope explain train` takes the same job, and says what its step is made of and what changes would give.";
+
+/// `5:1.2`.
+fn straggler(text: &str) -> Result<(u64, f64), String> {
+    let told = || "write a rank and how many times as long it takes: 5:1.2".to_owned();
+    let (rank, factor) = text.split_once(':').ok_or_else(told)?;
+    Ok((rank.parse().map_err(|_| told())?, factor.parse().map_err(|_| told())?))
+}
+
+fn rate(text: &str) -> Result<Rate, String> {
+    Rate::parse(text).map_err(|error| error.to_string())
+}
 
 /// Runs the command.
 pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
     let progress = Progress::new("layouts");
-    let mut question = fabriscope::train(&args.model, &args.on)
-        .catalog(context.catalog()?)
-        .layout(args.layout())
-        .progress(|done, all| progress.at(done, all));
-    if let Some(tokens) = args.sequence {
-        question = question.sequence(tokens);
-    }
+    let mut question = args.job.question().catalog(context.catalog()?).progress(|done, all| progress.at(done, all));
     if args.search {
         question = question.searched();
     }
-    if args.oversize {
-        question = question.oversized();
+    if args.jitter.is_some() || !args.straggler.is_empty() || args.steps.is_some() {
+        let steps = args.steps.unwrap_or(if args.jitter.is_some() { USUAL_STEPS } else { 1 });
+        let slow = args.straggler.iter().copied().collect();
+        question = question.uneven(Unevenness { share: args.jitter.unwrap_or(0.0), slow, steps, seed: context.seed() });
     }
-    let outcome = question.outcome().map_err(Failure::of)?;
+    if let Some(every) = args.checkpoint_every {
+        question = question.checkpoint(Checkpoint { every, node: args.node_rate, storage: args.storage_rate });
+    }
+    let Some(path) = &args.trace else {
+        let outcome = question.outcome().map_err(Failure::of)?;
+        drop(progress);
+        return args.output.write(&outcome, output);
+    };
+    let kind = path.extension().and_then(std::ffi::OsStr::to_str);
+    let write = match kind {
+        Some("pftrace") => fabriscope::sheet::perfetto,
+        Some("json") => fabriscope::sheet::chrome,
+        _ => return Err(Failure::told(format!("{}: no format of a timeline", path.display()), "name it .pftrace or .json")),
+    };
+    let (outcome, processes) = question.planned().map_err(Failure::of)?;
     drop(progress);
+    write_with(path, |writer| write(&processes, writer))?;
     args.output.write(&outcome, output)
 }
 
-impl Args {
+/// Steps where ranks jitter and nothing is said.
+const USUAL_STEPS: u32 = 100;
+
+impl JobArgs {
+    /// The job as a question.
+    pub fn question(&self) -> fabriscope::Train<'static> {
+        let mut question = fabriscope::train(&self.model, self.cluster.as_str()).layout(self.layout());
+        if let Some(tokens) = self.sequence {
+            question = question.sequence(tokens);
+        }
+        if self.oversize {
+            question = question.oversized();
+        }
+        question
+    }
+
     fn layout(&self) -> Layout {
         let batches = 4u32.saturating_mul(self.pp);
         let overlaps = |what| self.overlap.contains(&what);
@@ -192,6 +273,8 @@ impl Args {
                 Shared::Gradients => Sharding::Gradients,
                 Shared::Parameters => Sharding::Parameters,
             },
+            shard: self.shard,
+            prefetch: self.prefetch,
             overlap_gradients: overlaps(Overlap::Gradients),
             overlap_pipeline: overlaps(Overlap::Pipeline),
             overlap_tensor: overlaps(Overlap::Tensor),

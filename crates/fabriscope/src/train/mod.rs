@@ -1,14 +1,21 @@
 //! The question what a step of training takes on a cluster, and what of it is the network.
 
+mod changes;
+mod explained;
+mod plan;
 mod search;
 mod shown;
 mod times;
+mod uneven;
 
 use fabriscope_catalog::{Catalog, Gpu, Kind, Model, ResolvedCluster};
 use fabriscope_report::Outcome;
-use fabriscope_training::memory::{memory, parameters_of_rank};
+use fabriscope_timeline::sheet::Process;
+use fabriscope_training::checkpoint::Checkpoint;
+use fabriscope_training::memory::{fullest, memory, parameters_of_rank};
 use fabriscope_training::roofline::Roofline;
-use fabriscope_training::{Layout, Step, StepError, step};
+use fabriscope_training::stragglers::Unevenness;
+use fabriscope_training::{Layout, Recompute, Sharding, Step, StepError, step};
 use fabriscope_units::Bytes;
 
 use crate::ask::catalog;
@@ -28,6 +35,8 @@ pub fn train(model: &str, cluster: impl Into<OnCluster>) -> Train<'static> {
         sequence: None,
         searched: false,
         oversized: false,
+        uneven: None,
+        checkpoint: None,
         progress: None,
     }
 }
@@ -41,6 +50,8 @@ pub struct Train<'a> {
     sequence: Option<u32>,
     searched: bool,
     oversized: bool,
+    uneven: Option<Unevenness>,
+    checkpoint: Option<Checkpoint>,
     progress: Option<Box<dyn Fn(usize, usize) + 'a>>,
 }
 
@@ -77,6 +88,18 @@ impl<'a> Train<'a> {
         self.oversized = true;
         self
     }
+    /// Many steps of ranks that are not equally fast.
+    #[must_use]
+    pub fn uneven(mut self, uneven: Unevenness) -> Train<'a> {
+        self.uneven = Some(uneven);
+        self
+    }
+    /// The job writes checkpoints.
+    #[must_use]
+    pub fn checkpoint(mut self, checkpoint: Checkpoint) -> Train<'a> {
+        self.checkpoint = Some(checkpoint);
+        self
+    }
     /// Hears how many layouts of all are done.
     #[must_use]
     pub fn progress(mut self, progress: impl Fn(usize, usize) + 'a) -> Train<'a> {
@@ -95,24 +118,25 @@ impl<'a> Train<'a> {
     /// # Errors
     /// No such model or cluster, GPUs of which nothing is known, a layout that does not divide, too few GPUs, too little memory.
     pub fn outcome(self) -> Result<Outcome, Error> {
+        if self.searched {
+            let catalog = catalog(self.catalog)?;
+            return search::search(catalog, &self.job(catalog)?, &self.layout, &self.heard());
+        }
+        Ok(self.answered(false)?.0)
+    }
+
+    /// Answers it, with what every stage does when.
+    ///
+    /// # Errors
+    /// As [`outcome`](Self::outcome).
+    pub fn planned(self) -> Result<(Outcome, Vec<Process>), Error> {
+        self.answered(true)
+    }
+
+    fn answered(self, planned: bool) -> Result<(Outcome, Vec<Process>), Error> {
         let catalog = catalog(self.catalog)?;
         let job = self.job(catalog)?;
-        if self.searched {
-            let heard = |done: usize, all: usize| {
-                if let Some(progress) = &self.progress {
-                    progress(done, all);
-                }
-            };
-            return search::search(catalog, &job, &self.layout, &heard);
-        }
-        let (gpus, there) = (self.layout.gpus(), gpus_of(&job));
-        let gpus = u32::try_from(gpus).ok().filter(|gpus| *gpus <= there).ok_or_else(|| Error::Training {
-            message: format!("{gpus} GPUs for the job, and `{}` has {there}", job.parts.name),
-            help: "make tensor · pipeline · data · context as many as there are, or take more nodes: CLUSTER:NODES".to_owned(),
-        })?;
-        if !self.oversized {
-            fits(&job, &self.layout)?;
-        }
+        let gpus = self.room(&job)?;
         let mut times = ClusterTimes::new(catalog, job.parts.clone(), gpus)?;
         let step = made(&job, &self.layout, &mut times)?;
         let gradients = Bytes(2 * parameters_of_rank(&job.model.transformer, &self.layout).0);
@@ -123,7 +147,48 @@ impl<'a> Train<'a> {
         let others = [with(Network::TwiceAsFast)?.parts.total(), with(Network::None)?.parts.total()];
         times.on(Network::AsItIs);
         let compared = times.compared(self.layout.data_group(), gradients)?;
-        Ok(shown::outcome(&job, &self.layout, &step, (others, compared)))
+        let mut outcome = shown::outcome(&job, &self.layout, &step, (others, compared));
+        if let Some(uneven) = &self.uneven {
+            uneven::steps(&step, &self.layout, uneven, &mut outcome)?;
+        }
+        if let Some(checkpoint) = &self.checkpoint {
+            uneven::checkpoints(&job, &self.layout, checkpoint, step.parts.total(), &mut outcome);
+        }
+        let processes = if planned { plan::processes(&step, &self.layout) } else { Vec::new() };
+        Ok((outcome, processes))
+    }
+
+    /// Explains the step: what it is made of, what binds it, and what single changes and other layouts would give, where they are asked for.
+    ///
+    /// # Errors
+    /// As [`outcome`](Self::outcome).
+    pub fn explained(self, changes: bool) -> Result<Outcome, Error> {
+        let catalog = catalog(self.catalog)?;
+        let job = self.job(catalog)?;
+        let gpus = self.room(&job)?;
+        let asked = explained::Asked { changes, layouts: self.searched };
+        explained::explain(catalog, &job, &self.layout, gpus, asked, &self.heard())
+    }
+
+    fn heard(&self) -> impl Fn(usize, usize) + '_ {
+        |done, all| {
+            if let Some(progress) = &self.progress {
+                progress(done, all);
+            }
+        }
+    }
+
+    /// The GPUs of the job, if there are as many and they have room.
+    fn room(&self, job: &Job) -> Result<u32, Error> {
+        let (gpus, there) = (self.layout.gpus(), gpus_of(job));
+        let gpus = u32::try_from(gpus).ok().filter(|gpus| *gpus <= there).ok_or_else(|| Error::Training {
+            message: format!("{gpus} GPUs for the job, and `{}` has {there}", job.parts.name),
+            help: "make tensor · pipeline · data · context as many as there are, or take more nodes: CLUSTER:NODES".to_owned(),
+        })?;
+        if !self.oversized {
+            fits(job, &self.layout)?;
+        }
+        Ok(gpus)
     }
 
     fn job(&self, catalog: &Catalog) -> Result<Job, Error> {
@@ -150,15 +215,81 @@ fn gpus_of(job: &Job) -> u32 {
 
 /// Whether the fullest GPU has room.
 fn fits(job: &Job, layout: &Layout) -> Result<(), Error> {
-    layout.check(&job.model.transformer)?;
-    let (kept, room) = (memory(&job.model.transformer, layout), *job.gpu.memory.size);
+    let model = &job.model.transformer;
+    layout.check(model)?;
+    let (found, room) = (fullest(model, layout), *job.gpu.memory.size);
+    let kept = found.memory;
     if kept.total() <= room {
         return Ok(());
     }
-    Err(Error::Training {
-        message: format!("{} on the fullest GPU, which has {}: {}", gb(kept.total()), gb(room), by_use(&kept)),
-        help: "share more (--tp, --pp, --sharding), keep less (--recompute, --micro-batch), or go on anyway: --oversize".to_owned(),
-    })
+    let over = kept.total().0 - room.0;
+    let largest = [
+        ("parameters", kept.parameters),
+        ("gradients", kept.gradients),
+        ("the optimizer", kept.optimizer),
+        ("activations", kept.activations),
+    ]
+    .into_iter()
+    .max_by_key(|(_, bytes)| *bytes)
+    .map_or("", |(name, _)| name);
+    let output = if found.output > Bytes::ZERO { format!(", of them scores of the output {}", gb(found.output)) } else { String::new() };
+    let message = format!(
+        "{} on the fullest GPU, which has {}: {}{output}; {} too much, at stage {} of {}, with {} layers, {:.2} billion parameters a GPU \
+         and activations of {} micro-batches; most of it is {largest}",
+        gb(kept.total()),
+        gb(room),
+        by_use(&kept),
+        gb(Bytes(over)),
+        found.stage,
+        layout.pipeline,
+        found.layers,
+        found.parameters as f64 / 1e9,
+        found.in_flight,
+    );
+    let fitting: Vec<String> = remedies(layout)
+        .into_iter()
+        .filter(|(_, other)| other.check(model).is_ok())
+        .map(|(name, other)| (name, memory(model, &other).total()))
+        .filter(|(_, total)| *total <= room)
+        .map(|(name, total)| format!("{name} ({})", gb(total)))
+        .collect();
+    let help = match fitting.is_empty() {
+        true => "share more (--tp, --pp, --sharding), keep less (--recompute, --micro-batch), or go on anyway: --oversize".to_owned(),
+        false => format!("these have room: {}; or go on anyway: --oversize", fitting.join(", ")),
+    };
+    Err(Error::Training { message, help })
+}
+
+/// Layouts that keep less, each otherwise in one thing, or in two.
+fn remedies(layout: &Layout) -> Vec<(&'static str, Layout)> {
+    let with = |change: &dyn Fn(&mut Layout)| {
+        let mut other = layout.clone();
+        change(&mut other);
+        other
+    };
+    let mut found = vec![
+        ("--sharding optimizer", with(&|other| other.sharding = other.sharding.max(Sharding::Optimizer))),
+        ("--sharding parameters", with(&|other| other.sharding = Sharding::Parameters)),
+        ("--recompute full", with(&|other| other.recompute = Recompute::Full)),
+        ("--micro-batch 1", with(&|other| other.micro_batch = 1)),
+        ("--sequence-parallel", with(&|other| other.sequence_parallel = true)),
+        (
+            "--sharding optimizer with --recompute full",
+            with(&|other| {
+                other.sharding = other.sharding.max(Sharding::Optimizer);
+                other.recompute = Recompute::Full;
+            }),
+        ),
+        (
+            "--sharding parameters with --recompute full",
+            with(&|other| {
+                other.sharding = Sharding::Parameters;
+                other.recompute = Recompute::Full;
+            }),
+        ),
+    ];
+    found.retain(|(_, other)| other != layout);
+    found
 }
 
 fn made(job: &Job, layout: &Layout, times: &mut ClusterTimes<'_>) -> Result<Step, Error> {

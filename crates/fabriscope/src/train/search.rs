@@ -8,15 +8,23 @@ use fabriscope_catalog::Catalog;
 use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_training::memory::memory;
 use fabriscope_training::{Attention, Layout, Recompute, Sharding, Step};
+use fabriscope_units::Span;
 
 use super::shown::{achieved, gb, laid, ms, percent};
 use super::times::ClusterTimes;
 use super::{Job, gpus_of, made};
 use crate::error::Error;
 
-/// The layouts that fit, ranked.
-pub(super) fn search(catalog: &Catalog, job: &Job, given: &Layout, heard: &dyn Fn(usize, usize)) -> Result<Outcome, Error> {
-    let gpus = gpus_of(job);
+/// Layouts with their steps, the best first.
+pub(super) struct Ranked {
+    /// Those that GPUs have memory for. Of the steps only parts and memory are kept.
+    pub ranked: Vec<(Layout, Step)>,
+    /// How many there are with the others.
+    pub all: usize,
+}
+
+/// The layouts of a job on so many GPUs that fit, ranked.
+pub(super) fn ranked(catalog: &Catalog, job: &Job, given: &Layout, gpus: u32, heard: &dyn Fn(usize, usize)) -> Result<Ranked, Error> {
     let all = layouts(job, given, gpus);
     let room = *job.gpu.memory.size;
     let kept: Vec<Layout> = all.iter().filter(|layout| memory(&job.model.transformer, layout).total() <= room).cloned().collect();
@@ -33,17 +41,27 @@ pub(super) fn search(catalog: &Catalog, job: &Job, given: &Layout, heard: &dyn F
     let mut ranked: Vec<(Layout, Step)> = Vec::new();
     for (done, layout) in kept.iter().enumerate() {
         heard(done, kept.len());
-        ranked.push((layout.clone(), made(job, layout, &mut times)?));
+        let mut step = made(job, layout, &mut times)?;
+        // Of thousands of layouts the time lines would fill the memory.
+        (step.lines, step.content, step.copies) = (Vec::new(), Vec::new(), Vec::new());
+        ranked.push((layout.clone(), step));
     }
     ranked.sort_by_key(|(layout, step)| (step.parts.total(), laid(layout)));
+    Ok(Ranked { ranked, all: all.len() })
+}
+
+/// The layouts that fit, ranked.
+pub(super) fn search(catalog: &Catalog, job: &Job, given: &Layout, heard: &dyn Fn(usize, usize)) -> Result<Outcome, Error> {
+    let gpus = gpus_of(job);
+    let Ranked { ranked, all } = ranked(catalog, job, given, gpus, heard)?;
     let mut outcome = Outcome::new();
     outcome.note(format!(
         "{} on {}: {gpus} GPUs, {} sequences a step; {} layouts, {} of them without room",
         job.model.title,
         job.parts.name,
         given.global_batch,
-        all.len(),
-        all.len() - kept.len()
+        all,
+        all - ranked.len()
     ));
     let mut grid = Grid::new([
         Column::number("rank", "rank"),
@@ -78,8 +96,40 @@ pub(super) fn search(catalog: &Catalog, job: &Job, given: &Layout, heard: &dyn F
     if let (Some((_, best)), Some((_, worst))) = (ranked.first(), ranked.last()) {
         outcome.note(format!("the best: {}", told(best)));
         outcome.note(format!("the worst: {}", told(worst)));
+        if ranked.len() > 1 {
+            outcome.text("\n").keyed_table("best_and_worst", beside(best, worst));
+        }
     }
     Ok(outcome)
+}
+
+/// What the worst layout spends more than the best, part by part, the most first.
+fn beside(best: &Step, worst: &Step) -> Grid {
+    let mut grid = Grid::new([
+        Column::words("part", "part"),
+        Column::number("best ms", "best_ms"),
+        Column::number("worst ms", "worst_ms"),
+        Column::number("more ms", "more_ms"),
+        Column::number("% of what it loses", "percent"),
+    ]);
+    let mut rows: Vec<_> =
+        best.parts.parts().into_iter().zip(worst.parts.parts()).map(|((name, best), (_, worst))| (name, best, worst)).collect();
+    rows.retain(|(_, best, worst)| best.as_ps() + worst.as_ps() > 0);
+    rows.push(("step", best.parts.total(), worst.parts.total()));
+    let lost = ms(worst.parts.total()) - ms(best.parts.total());
+    let more = |row: &(&str, Span, Span)| ms(row.2) - ms(row.1);
+    rows.sort_by(|a, b| more(b).total_cmp(&more(a)));
+    for row in &rows {
+        let share = 100.0 * more(row) / lost.max(f64::MIN_POSITIVE);
+        grid.push([
+            Cell::word(row.0),
+            Cell::number(ms(row.1), 3),
+            Cell::number(ms(row.2), 3),
+            Cell::number(more(row), 3),
+            Cell::number(share, 1),
+        ]);
+    }
+    grid
 }
 
 /// What a step spends most on.
@@ -92,7 +142,7 @@ fn told(step: &Step) -> String {
 
 fn layouts(job: &Job, given: &Layout, gpus: u32) -> Vec<Layout> {
     let model = &job.model.transformer;
-    let per_node = gpus / job.parts.nodes().max(1);
+    let per_node = gpus.min(gpus_of(job) / job.parts.nodes().max(1));
     let mut found = Vec::new();
     let experts: Vec<u32> = match model.experts {
         None => vec![1],

@@ -96,6 +96,10 @@ pub(super) fn laid(layout: &Layout) -> String {
         Sharding::Parameters => "parameters shared",
     };
     add(!shared.is_empty(), shared.to_owned());
+    if let Some(ranks) = layout.shard {
+        add(true, format!("among {ranks} each"));
+    }
+    add(layout.sharding == Sharding::Parameters && layout.prefetch != 1, format!("gathered {} layers ahead", layout.prefetch));
     add(true, format!("{} micro-batches of {} a copy", layout.micro_batches(), layout.micro_batch));
     words.join(", ")
 }
@@ -117,7 +121,7 @@ pub(super) fn percent(span: Span, total: Span) -> f64 {
 }
 
 /// What `span` is longer than `from`, in percent.
-fn change(span: Span, from: Span) -> f64 {
+pub(super) fn change(span: Span, from: Span) -> f64 {
     100.0 * (span.as_s_f64() / from.as_s_f64().max(f64::MIN_POSITIVE) - 1.0)
 }
 

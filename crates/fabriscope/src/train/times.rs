@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 use fabriscope_catalog::{Catalog, ResolvedCluster};
 use fabriscope_engine::Cluster;
-use fabriscope_engine_flow::{Fluid, adapters_of_gpus, rates};
+use fabriscope_engine_flow::{Fluid, FluidBound, Nodes, adapters_of_gpus_on, rates_on};
 use fabriscope_nccl::{self as nccl, Algorithm, Protocol, Transport};
 use fabriscope_platform::nccl::Library;
-use fabriscope_training::{CommunicationTimes, Group, Operation};
+use fabriscope_training::{Bound, CommunicationTimes, Cost, Group, Operation};
 use fabriscope_units::{Bytes, Rate, Span};
 
 use crate::ask::bench;
@@ -34,11 +34,25 @@ pub(crate) struct ClusterTimes<'a> {
     adapters: Vec<u32>,
     known: BTreeMap<(Operation, Bytes, Group), Known>,
     /// The slowest of the fluids of a shape.
-    rates: BTreeMap<(Group, Shape), (Rate, Span)>,
+    rates: BTreeMap<(Group, Shape), (Rate, Span, FluidBound)>,
     plans: BTreeMap<(u32, u32), (nccl::Communicator, nccl::Tuner)>,
     /// What may be taken between nodes.
     algorithms: Vec<Algorithm>,
     network: Network,
+    situation: Situation,
+}
+
+/// What is otherwise than the cluster and its library have it, for what it costs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Situation {
+    /// What nodes use of what they have.
+    pub nodes: Nodes,
+    /// Variables of the library.
+    pub environment: Vec<(&'static str, &'static str)>,
+    /// Switches reduce, where the library has it and finds it better.
+    pub in_network: bool,
+    /// Nothing that does not depend on bytes takes time.
+    pub without_latency: bool,
 }
 
 /// The network between nodes, for what it costs.
@@ -56,7 +70,14 @@ pub(crate) enum Network {
 #[derive(Debug, Clone, Copy)]
 struct Known {
     span: Span,
+    /// What of it does not depend on the bytes.
+    latency: Span,
+    bound: Bound,
     processors: u32,
+}
+
+impl Known {
+    const NOTHING: Known = Known { span: Span::ZERO, latency: Span::ZERO, bound: Bound::Latency, processors: 0 };
 }
 
 /// The same operation in both engines.
@@ -75,9 +96,14 @@ const COMPARED: Bytes = Bytes::from_mib(64);
 /// What the library may take between nodes.
 const BETWEEN_NODES: [Algorithm; 2] = [Algorithm::Ring, Algorithm::Tree];
 
+/// The same with those in which switches reduce.
+const WITH_SWITCHES: [Algorithm; 4] = [Algorithm::Ring, Algorithm::Tree, Algorithm::CollnetDirect, Algorithm::CollnetChain];
+
 /// How fluids of groups lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Shape {
+    /// To the switches that add and back: what crosses an adapter or a leaf does so once each way, as an edge of a ring does.
+    Switches(Rate),
     Rings(u32, Rate),
     Trees(u32, Rate),
     Pairs,
@@ -91,17 +117,34 @@ impl<'a> ClusterTimes<'a> {
     /// # Errors
     /// GPUs without a library, a fabric that its switches cannot form.
     pub fn new(catalog: &'a Catalog, parts: ResolvedCluster, gpus: u32) -> Result<ClusterTimes<'a>, Error> {
+        ClusterTimes::in_situation(catalog, parts, gpus, Situation::default())
+    }
+
+    /// The same in another situation.
+    ///
+    /// # Errors
+    /// As [`ClusterTimes::new`].
+    pub fn in_situation(catalog: &'a Catalog, parts: ResolvedCluster, gpus: u32, situation: Situation) -> Result<ClusterTimes<'a>, Error> {
         let refused = |what: String, help: &str| Error::Training { message: what, help: help.to_owned() };
-        let library = Library::of(&parts).ok_or_else(|| {
+        // Adapters that are lost the library does not see.
+        let mut seen = parts.clone();
+        if situation.nodes.lost > 0 && seen.uniform().is_some() {
+            let node = &mut seen.sole_mut().node;
+            node.nics = node.nics.saturating_sub(situation.nodes.lost).max(1);
+        }
+        let mut library = Library::of(&seen).ok_or_else(|| {
             refused(
                 format!("no library of collective operations runs on the GPUs of `{}`", parts.name),
                 "name one: collectives = \"nccl-2.18\"",
             )
         })?;
+        for (name, value) in &situation.environment {
+            library.settings.set(name, value).map_err(|error| told(&error))?;
+        }
         let cluster =
             Cluster::new(parts.clone()).map_err(|error| refused(error.to_string(), "look at the topology: fabriscope topo check"))?;
         let per_node = library.gpus();
-        let adapters = adapters_of_gpus(&cluster, per_node)
+        let adapters = adapters_of_gpus_on(&cluster, per_node, situation.nodes)
             .map_err(|error| refused(error.to_string(), "use nodes whose GPUs and adapters are joined"))?;
         Ok(ClusterTimes {
             catalog,
@@ -114,9 +157,18 @@ impl<'a> ClusterTimes<'a> {
             known: BTreeMap::new(),
             rates: BTreeMap::new(),
             plans: BTreeMap::new(),
-            algorithms: BETWEEN_NODES.to_vec(),
+            algorithms: if situation.in_network { WITH_SWITCHES.to_vec() } else { BETWEEN_NODES.to_vec() },
             network: Network::AsItIs,
+            situation,
         })
+    }
+
+    /// Takes over what another knows of groups within nodes, which are the same there.
+    pub fn inherit(&mut self, other: &ClusterTimes<'_>) {
+        self.known.extend(other.known.iter().filter(|((_, _, group), _)| other.within(*group)).map(|(key, known)| (*key, *known)));
+        if self.situation.without_latency {
+            self.known.values_mut().for_each(|known| *known = without_latency(*known));
+        }
     }
 
     /// The same with another network; what stays within nodes takes as long there.
@@ -128,7 +180,7 @@ impl<'a> ClusterTimes<'a> {
 
     fn known(&mut self, operation: Operation, bytes: Bytes, group: Group) -> Result<Known, Error> {
         if group.size <= 1 || bytes == Bytes::ZERO {
-            return Ok(Known { span: Span::ZERO, processors: 0 });
+            return Ok(Known::NOTHING);
         }
         if let Some(known) = self.known.get(&(operation, bytes, group)) {
             return Ok(*known);
@@ -137,8 +189,9 @@ impl<'a> ClusterTimes<'a> {
             _ if self.within(group) => self.benched(operation, bytes, (1, group.size))?,
             Network::AsItIs => self.between(operation, bytes, group)?,
             Network::TwiceAsFast => self.between(operation, Bytes(bytes.0.div_ceil(2)), group)?,
-            Network::None => Known { span: Span::ZERO, processors: 0 },
+            Network::None => Known::NOTHING,
         };
+        let known = if self.situation.without_latency { without_latency(known) } else { known };
         self.known.insert((operation, bytes, group), known);
         Ok(known)
     }
@@ -167,6 +220,7 @@ impl<'a> ClusterTimes<'a> {
             plans: BTreeMap::new(),
             algorithms: vec![algorithm],
             network: Network::AsItIs,
+            situation: self.situation.clone(),
             ..*self
         };
         let packets = job.benched(Operation::AllReduce, COMPARED, (2, each))?.span;
@@ -187,7 +241,7 @@ impl<'a> ClusterTimes<'a> {
     }
 
     /// What `bench` prints on nodes that nobody shares, and the channels it says.
-    fn benched(&self, operation: Operation, bytes: Bytes, (nodes, each): (u32, u32)) -> Result<Known, Error> {
+    fn benched(&mut self, operation: Operation, bytes: Bytes, (nodes, each): (u32, u32)) -> Result<Known, Error> {
         let ranks = u64::from(nodes * each);
         let bytes = bytes.0.next_multiple_of(ranks * 16);
         let outcome = bench(tool(operation), &self.parts)
@@ -200,6 +254,7 @@ impl<'a> ClusterTimes<'a> {
                     .filter(|_| self.algorithms.len() == 1)
                     .flat_map(|only| ["--env".to_owned(), format!("NCCL_ALGO={only}")]),
             )
+            .args(self.situation.environment.iter().flat_map(|(name, value)| ["--env".to_owned(), format!("{name}={value}")]))
             .args(["-b".to_owned(), bytes.to_string(), "-e".to_owned(), bytes.to_string(), "-n".to_owned(), "5".to_owned()])
             .outcome()?;
         let points = outcome.get("points").and_then(|points| points.as_array());
@@ -210,7 +265,26 @@ impl<'a> ClusterTimes<'a> {
             message: format!("`{}` gave no time on `{}`", tool(operation), self.parts.name),
             help: "run it by itself: fabriscope bench".to_owned(),
         })?;
-        Ok(Known { span: Span::from_ps((us * 1e6) as u64), processors: channels.unwrap_or(CHANNELS_OF_PAIR) })
+        let span = Span::from_ps((us * 1e6) as u64);
+        let latency = self.latency_of(operation, Bytes(bytes), (nodes, each))?.min(span);
+        let bound = match nodes {
+            _ if latency * 2 > span => Bound::Latency,
+            1 if self.parts.sole().node.layout.scale_up.is_some() => Bound::ScaleUp,
+            1 => Bound::PciExpress,
+            _ => Bound::Adapters,
+        };
+        Ok(Known { span, latency, bound, processors: channels.unwrap_or(CHANNELS_OF_PAIR) })
+    }
+
+    /// What the library's table says that an operation takes whatever its bytes; of messages, what the host and the kernel take to start.
+    fn latency_of(&mut self, operation: Operation, bytes: Bytes, (nodes, each): (u32, u32)) -> Result<Span, Error> {
+        let start = self.library.call + self.library.kernel_start;
+        if matches!(operation, Operation::AllToAll | Operation::SendReceive) {
+            let proxy = if nodes > 1 { self.library.proxy_step } else { Span::ZERO };
+            return Ok(start + proxy);
+        }
+        let (_, tuner) = self.plan(nodes, each)?;
+        Ok(chosen(tuner, operation, bytes, &Algorithm::ALL).map_err(|error| told(&error))?.1)
     }
 
     /// As fluids, on the nodes where the groups are.
@@ -227,6 +301,7 @@ impl<'a> ClusterTimes<'a> {
                 let most = self.library.pace(choice.protocol).rate;
                 let share = bytes.0 as f64 / f64::from(channels);
                 let (shape, moved) = match (choice.algorithm, operation) {
+                    (Algorithm::CollnetDirect | Algorithm::CollnetChain, _) => (Shape::Switches(self.reduced(group)), bytes.0 as f64),
                     (Algorithm::Tree, _) => (Shape::Trees(channels, most), share),
                     (_, Operation::AllReduce) => (Shape::Rings(channels, most), 2.0 * others * share),
                     _ => (Shape::Rings(channels, most), others * share),
@@ -240,15 +315,36 @@ impl<'a> ClusterTimes<'a> {
             }
             Operation::SendReceive => {
                 let alone = self.benched(operation, bytes, (2, 1))?;
-                let (rate, _) = self.rate(group, Shape::Pairs)?;
-                let (free, _) = self.rate(group, Shape::Alone)?;
+                let (rate, _, bound) = self.rate(group, Shape::Pairs)?;
+                let (free, ..) = self.rate(group, Shape::Alone)?;
                 let lost = rate.time(bytes).saturating_sub(free.max(rate).time(bytes));
-                return Ok(Known { span: alone.span + lost, ..alone });
+                let span = alone.span + lost;
+                return Ok(Known { span, bound: self.bound(bound, alone.latency, span), ..alone });
             }
         };
-        let (rate, crossing) = self.rate(group, shape)?;
+        let (rate, crossing, bound) = self.rate(group, shape)?;
         let steps = if matches!(shape, Shape::Everybody) { 1 } else { 0 };
-        Ok(Known { span: latency + crossing * steps + rate.time(Bytes(moved as u64)), processors })
+        let latency = latency + crossing * steps;
+        let span = latency + rate.time(Bytes(moved as u64));
+        Ok(Known { span, latency, bound: self.bound(bound, latency, span), processors })
+    }
+
+    /// What decides the time of an operation whose fluid is held back like this.
+    fn bound(&self, fluid: FluidBound, latency: Span, span: Span) -> Bound {
+        match fluid {
+            _ if latency * 2 > span => Bound::Latency,
+            FluidBound::Own => Bound::Blocks,
+            FluidBound::Node => Bound::PciExpress,
+            FluidBound::Adapter => Bound::Adapters,
+            FluidBound::Uplink => Bound::Uplinks,
+        }
+    }
+
+    /// What switches add for each group of the kind, while all groups whose ranks a switch has ask at once: its stream of sums is shared.
+    fn reduced(&self, group: Group) -> Rate {
+        let stream = self.parts.switch.as_ref().and_then(|switch| switch.aggregation.as_ref()?.stream.as_ref().map(|stream| *stream.rate));
+        let groups = (self.per_node / self.on_each(group).max(1)).clamp(1, group.stride.max(1));
+        Rate::from_bps(stream.unwrap_or(Rate::from_bps(u64::MAX)).as_bps() / u64::from(groups.max(1)))
     }
 
     /// The library's plan for nodes with so many GPUs each.
@@ -264,7 +360,7 @@ impl<'a> ClusterTimes<'a> {
     }
 
     /// What the slowest fluid of a shape moves while all groups of the kind do the same.
-    fn rate(&mut self, group: Group, shape: Shape) -> Result<(Rate, Span), Error> {
+    fn rate(&mut self, group: Group, shape: Shape) -> Result<(Rate, Span, FluidBound), Error> {
         if let Some(known) = self.rates.get(&(group, shape)) {
             return Ok(*known);
         }
@@ -293,6 +389,11 @@ impl<'a> ClusterTimes<'a> {
                     let way = |(from, to): &(u32, u32)| (members[*from as usize], members[*to as usize], 1.0);
                     Fluid { ways: edges.iter().map(way).collect(), most }
                 })),
+                Shape::Switches(most) => {
+                    let next = |rank: usize| members[(rank + 1) % members.len()];
+                    let ways = members.iter().enumerate().map(|(rank, member)| (*member, next(rank), 1.0)).collect();
+                    fluids.push(Fluid { ways, most });
+                }
                 Shape::Pairs => {
                     let most = Rate::from_bps(u64::MAX);
                     fluids.extend(members.windows(2).map(|pair| Fluid { ways: vec![(pair[0], pair[1], 1.0)], most }));
@@ -309,13 +410,15 @@ impl<'a> ClusterTimes<'a> {
                 }
             }
         }
-        let found = rates(&self.cluster, self.gpus, self.per_node, &fluids).map_err(|error| Error::Training {
+        let nodes = self.situation.nodes;
+        let found = rates_on(&self.cluster, self.gpus, self.per_node, nodes, &fluids).map_err(|error| Error::Training {
             message: format!("the job as fluids: {error}"),
             help: "use a cluster whose routes are fixed, with room for the job".to_owned(),
         })?;
-        let slowest = found.rates.into_iter().min().unwrap_or_default();
-        self.rates.insert((group, shape), (slowest, found.latency));
-        Ok((slowest, found.latency))
+        let slowest = found.rates.into_iter().zip(found.bounds).min().unwrap_or((Rate::default(), FluidBound::Own));
+        let known = (slowest.0, found.latency, slowest.1);
+        self.rates.insert((group, shape), known);
+        Ok(known)
     }
 }
 
@@ -327,6 +430,15 @@ impl CommunicationTimes for ClusterTimes<'_> {
     fn processors(&mut self, operation: Operation, bytes: Bytes, group: Group) -> Result<u32, Error> {
         Ok(self.known(operation, bytes, group)?.processors)
     }
+    fn cost(&mut self, operation: Operation, bytes: Bytes, group: Group) -> Result<Cost, Error> {
+        let Known { span, latency, bound, processors } = self.known(operation, bytes, group)?;
+        Ok(Cost { span, latency, bound, processors, leaves_node: !self.within(group) })
+    }
+}
+
+/// The same as if nothing but bytes took time.
+fn without_latency(known: Known) -> Known {
+    Known { span: known.span.saturating_sub(known.latency), latency: Span::ZERO, ..known }
 }
 
 /// The edges of a channel of rings or trees that cross the network, by ranks of the group.
