@@ -31,6 +31,8 @@ pub enum Purpose {
 pub enum Work {
     /// A multiplication.
     Matrix(Kernel),
+    /// One by a matrix that is trained while all others are not.
+    Adapter(Kernel),
     /// Attention in one kernel.
     Attention(Kernel),
     /// Bytes of memory: in the forward pass, in the backward pass.
@@ -145,10 +147,13 @@ impl Tokens {
 pub fn forward(model: &Transformer, layout: &Layout, with_experts: bool) -> Vec<Work> {
     let tokens = Tokens::of(model, layout);
     let mut work = Vec::new();
-    norm(model, layout, &tokens, &mut work);
+    norm(model, layout, &tokens, true, &mut work);
     attention(model, layout, &tokens, &mut work);
-    leave(model, layout, &tokens, &mut work);
-    norm(model, layout, &tokens, &mut work);
+    leave(model, layout, &tokens, true, &mut work);
+    // Experts that are whole at a GPU take its own tokens; shared ones do not.
+    let whole = with_experts && layout.tensor_of_experts() == 1 && layout.sequence_parallel;
+    let gathers = !(whole && model.experts.is_some_and(|experts| experts.shared == 0));
+    norm(model, layout, &tokens, gathers, &mut work);
     match model.experts.filter(|_| with_experts) {
         None => feed_forward(model, layout, &tokens, u64::from(model.feed_forward), &mut work),
         Some(experts) => {
@@ -158,7 +163,7 @@ pub fn forward(model: &Transformer, layout: &Layout, with_experts: bool) -> Vec<
             expert_layer(model, layout, &tokens, &mut work);
         }
     }
-    leave(model, layout, &tokens, &mut work);
+    leave(model, layout, &tokens, gathers, &mut work);
     work
 }
 
@@ -190,19 +195,19 @@ fn multiply([batch, m, n, k]: [u64; 4], precision: Precision, input: Input, work
 const WIDTH: u64 = 2;
 
 /// A norm, and all tokens of the tensor group behind it.
-fn norm(model: &Transformer, layout: &Layout, tokens: &Tokens, work: &mut Vec<Work>) {
+fn norm(model: &Transformer, layout: &Layout, tokens: &Tokens, gathers: bool, work: &mut Vec<Work>) {
     let (own, hidden) = (tokens.own, u64::from(model.hidden));
     // Read and written; backward the input, its gradient and that of the residual.
     work.push(Work::Memory(own * hidden * 2 * WIDTH, own * hidden * 4 * WIDTH));
-    if layout.sequence_parallel && layout.tensor > 1 {
+    if layout.sequence_parallel && layout.tensor > 1 && gathers {
         work.push(Work::Together(Purpose::Tensor, Operation::AllGather, Bytes(tokens.all * hidden * WIDTH)));
     }
 }
 
 /// The sum over the tensor group, bias, dropout and residual.
-fn leave(model: &Transformer, layout: &Layout, tokens: &Tokens, work: &mut Vec<Work>) {
+fn leave(model: &Transformer, layout: &Layout, tokens: &Tokens, sums: bool, work: &mut Vec<Work>) {
     let (own, hidden) = (tokens.own, u64::from(model.hidden));
-    if layout.tensor > 1 {
+    if layout.tensor > 1 && sums {
         let operation = if layout.sequence_parallel { Operation::ReduceScatter } else { Operation::AllReduce };
         work.push(Work::Together(Purpose::Tensor, operation, Bytes(tokens.all * hidden * WIDTH)));
     }
@@ -230,16 +235,17 @@ fn attention(model: &Transformer, layout: &Layout, tokens: &Tokens, work: &mut V
         None => {
             let (head, kv) = (shape::head_size(model), shape::kv_heads(model).div_ceil(tensor));
             multiply([1, all, (heads + 2 * kv) * head, hidden], precision, Input::Narrowed, work);
+            beside_product(layout, [all, (heads + 2 * kv) * head, hidden], work);
             2 * kv * head * WIDTH
         }
     };
     let context = u64::from(layout.context);
     match layout.attention {
-        Attention::Fused => {
+        Attention::Fused | Attention::Latest => {
             // A token attends to those before it: half of the scores.
             let operations = (all * tokens.keys * heads * (query_key + value)) as f64;
             let bytes = all * heads * (query_key + 2 * value) * WIDTH + all * context * kv_bytes;
-            work.push(Work::Attention(Kernel::Attention { operations, bytes }));
+            work.push(Work::Attention(Kernel::Attention { latest: layout.attention == Attention::Latest, operations, bytes }));
         }
         Attention::Unfused => {
             work.extend(core(tokens, heads, (query_key, value)));
@@ -248,7 +254,16 @@ fn attention(model: &Transformer, layout: &Layout, tokens: &Tokens, work: &mut V
     if context > 1 {
         work.push(Work::Together(Purpose::Context, Operation::SendReceive, Bytes((context - 1) * all * kv_bytes)));
     }
+    beside_product(layout, [all, hidden, heads * value], work);
     multiply([1, all, hidden, heads * value], precision, Input::Wide, work);
+}
+
+/// The adapters beside a product of m × k by k × n.
+fn beside_product(layout: &Layout, [m, n, k]: [u64; 3], work: &mut Vec<Work>) {
+    if let Some(rank) = layout.adapters.map(u64::from) {
+        let product = |n, k| Work::Adapter(Kernel::Matrix { m, n, k, batch: 1, precision: Precision::Bits16 });
+        work.extend([product(rank, k), product(n, rank)]);
+    }
 }
 
 /// The core of attention through memory: scores, softmax, dropout, and the sum of values.
@@ -300,8 +315,9 @@ fn expert_layer(model: &Transformer, layout: &Layout, tokens: &Tokens, work: &mu
         work.push(Work::Together(Purpose::Expert, Operation::AllToAll, Bytes(bytes)));
     }
     let (local, first) = (count / group, shape::matrices(model) - 1);
-    // As many come from the others of the group as go to them.
-    let (tensor, gathered) = (u64::from(layout.tensor), tokens.all / tokens.own);
+    // As many come from the others of the group as go to them; those who share an expert gather theirs.
+    let tensor = u64::from(layout.tensor_of_experts());
+    let gathered = if layout.sequence_parallel { tensor } else { 1 };
     let each = (copies * gathered / local.max(1)).max(1);
     let inside = (inside / tensor).max(1);
     multiply([local, each, first * inside, hidden], layout.precision, Input::Wide, work);
@@ -320,7 +336,7 @@ pub fn ends(model: &Transformer, layout: &Layout) -> (Vec<Work>, Vec<Work>) {
     let (all, hidden, tensor) = (tokens.all, u64::from(model.hidden), u64::from(layout.tensor));
     let mut first = vec![Work::Memory(tokens.own * hidden * 3 * WIDTH, tokens.own * hidden * 3 * WIDTH)];
     let mut last = Vec::new();
-    norm(model, layout, &tokens, &mut last);
+    norm(model, layout, &tokens, true, &mut last);
     let words = u64::from(model.vocabulary).div_ceil(tensor);
     multiply([1, all, words, hidden], Precision::Bits16, Input::Wide, &mut last);
     last.push(Work::Memory(all * words * LOSS_BYTES.0, all * words * LOSS_BYTES.1));
@@ -361,17 +377,19 @@ pub fn entries<T: CommunicationTimes>(
     let (mut hides, mut hides_back) = (Span::ZERO, Span::ZERO);
     for (index, each) in work.iter().enumerate() {
         match *each {
-            Work::Matrix(product) => {
+            Work::Matrix(product) | Work::Adapter(product) => {
                 forward.push(kernel(KernelKind::Product, product));
                 // Gradients of inputs first: what follows waits for them. The list is turned round below.
                 let (input, weights) = gradients(product);
-                backward.push(kernel(KernelKind::WeightGradient, weights));
+                if layout.adapters.is_none() || matches!(each, Work::Adapter(_)) {
+                    backward.push(kernel(KernelKind::WeightGradient, weights));
+                }
                 backward.push(kernel(KernelKind::InputGradient, input));
             }
             Work::Attention(core) => {
-                let Kernel::Attention { operations, bytes } = core else { continue };
+                let Kernel::Attention { latest, operations, bytes } = core else { continue };
                 // Scores are computed again: five multiplications for two.
-                let back = Kernel::Attention { operations: 2.5 * operations, bytes: 2 * bytes };
+                let back = Kernel::Attention { latest, operations: 2.5 * operations, bytes: 2 * bytes };
                 (hides, hides_back) = (roofline.time(&core), roofline.time(&back));
                 forward.push(kernel(KernelKind::Attention, core));
                 backward.push(kernel(KernelKind::Attention, back));

@@ -47,9 +47,11 @@ pub enum Schedule {
 /// How attention is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Attention {
-    /// In one kernel: the matrix of scores never leaves the processor (FlashAttention).
+    /// In one kernel: the matrix of scores never leaves the processor (FlashAttention-2).
     #[default]
     Fused,
+    /// The same by kernels written for this generation of GPUs (FlashAttention-3, cuDNN 9), where there are any.
+    Latest,
     /// By multiplications, softmax and dropout, each through memory.
     Unfused,
 }
@@ -75,8 +77,10 @@ pub struct Layout {
     pub data: u32,
     /// GPUs that share a sequence, in a ring.
     pub context: u32,
-    /// GPUs that share the experts of a layer, among those of `context` and `data`.
+    /// GPUs that share the experts of a layer, among those of `context` and `data`, and of `tensor` as far as they do not share matrices of experts.
     pub expert: u32,
+    /// GPUs that share the matrices of an expert; those of `tensor` where nothing is said.
+    pub expert_tensor: Option<u32>,
     /// Parts of the model at each stage.
     pub interleave: u32,
     /// Sequences of a micro-batch.
@@ -108,6 +112,8 @@ pub struct Layout {
     pub precision: Precision,
     /// Gradients are summed in 32 bits.
     pub wide_gradients: bool,
+    /// All that is trained: low-rank adapters of so many dimensions beside the projections of attention (LoRA; Hu et al., arXiv 2106.09685).
+    pub adapters: Option<u32>,
 }
 
 impl Default for Layout {
@@ -118,6 +124,7 @@ impl Default for Layout {
             data: 1,
             context: 1,
             expert: 1,
+            expert_tensor: None,
             interleave: 1,
             micro_batch: 1,
             global_batch: 1,
@@ -133,6 +140,7 @@ impl Default for Layout {
             attention: Attention::Fused,
             precision: Precision::Bits16,
             wide_gradients: true,
+            adapters: None,
         }
     }
 }
@@ -165,8 +173,8 @@ pub enum LayoutError {
         /// Numbers that divide it.
         fitting: Vec<u32>,
     },
-    /// More parts than there are layers.
-    #[error("{parts} parts of the pipeline for {layers} layers")]
+    /// More parts than there are layers, embedding and output.
+    #[error("{parts} parts of the pipeline for {layers} layers, embedding and output among them")]
     #[diagnostic(code(train::impossible), help("make stages times parts of a stage at most {layers}"))]
     Parts {
         /// Parts of all stages.
@@ -189,6 +197,16 @@ pub enum LayoutError {
     NothingShared {
         /// Ranks.
         shard: u32,
+    },
+    /// Adapters where something else expects that all parameters are trained.
+    #[error("adapters with {with}")]
+    #[diagnostic(
+        code(train::impossible),
+        help("train adapters with fused attention, and share at most gradients: --attention fused, --sharding gradients")
+    )]
+    Adapters {
+        /// What.
+        with: &'static str,
     },
     /// Experts are shared, and there are none.
     #[error("the experts of a layer shared by {expert} GPUs, and the model has none")]
@@ -250,15 +268,25 @@ impl Layout {
         let shard = self.shard_group(group);
         Group { size: group.size / shard.size.max(1), stride: shard.stride.saturating_mul(shard.size) }
     }
-    /// The ranks that share the experts of a layer.
+    /// GPUs that share the matrices of an expert.
+    #[must_use]
+    pub fn tensor_of_experts(&self) -> u32 {
+        self.expert_tensor.unwrap_or(self.tensor).max(1)
+    }
+    /// The ranks that share the experts of a layer (Megatron-LM: the order is expert tensor, expert, expert data, pipeline).
     #[must_use]
     pub fn expert_group(&self) -> Group {
-        Group { size: self.expert, stride: self.tensor }
+        Group { size: self.expert, stride: self.tensor_of_experts() }
     }
     /// The ranks that have the same experts.
     #[must_use]
     pub fn expert_data_group(&self) -> Group {
-        Group { size: (self.data * self.context / self.expert.max(1)).max(1), stride: self.tensor * self.expert }
+        let (ranks, stride) = (self.ranks_of_experts(), self.tensor_of_experts().saturating_mul(self.expert));
+        Group { size: (ranks / self.expert.max(1)).max(1), stride }
+    }
+    /// Ranks of a stage that have a part of each of some experts.
+    fn ranks_of_experts(&self) -> u32 {
+        self.tensor.saturating_mul(self.data).saturating_mul(self.context) / self.tensor_of_experts()
     }
     /// A rank and that of the next stage.
     #[must_use]
@@ -277,6 +305,8 @@ impl Layout {
             ("copies", self.data),
             ("context parallelism", self.context),
             ("expert parallelism", self.expert),
+            ("GPUs of an expert", self.tensor_of_experts()),
+            ("dimensions of adapters", self.adapters.unwrap_or(1)),
             ("parts of a stage", self.interleave),
             ("sequences of a micro-batch", self.micro_batch),
             ("sequences of a step", self.global_batch),
@@ -293,9 +323,15 @@ impl Layout {
             Err(LayoutError::Divide { parts, parts_are, whole, whole_are, fitting })
         };
         divides(self.tensor, "tensor-parallel GPUs", model.heads, "heads of attention")?;
+        if self.adapters.is_some() && self.attention == Attention::Unfused {
+            return Err(LayoutError::Adapters { with: "unfused attention" });
+        }
+        if self.adapters.is_some() && self.sharding == Sharding::Parameters {
+            return Err(LayoutError::Adapters { with: "shared parameters" });
+        }
         let parts = self.pipeline.saturating_mul(self.interleave);
-        if parts > model.layers {
-            return Err(LayoutError::Parts { parts, layers: model.layers });
+        if parts > model.layers.saturating_add(2) {
+            return Err(LayoutError::Parts { parts, layers: model.layers.saturating_add(2) });
         }
         divides(self.context, "context-parallel GPUs", model.sequence, "tokens of a sequence")?;
         divides(self.data, "copies", self.global_batch, "sequences of a step")?;
@@ -305,7 +341,8 @@ impl Layout {
             None => {}
             Some(experts) => {
                 divides(self.expert, "expert-parallel GPUs", experts.count, "experts")?;
-                divides(self.expert, "expert-parallel GPUs", self.data.saturating_mul(self.context), "ranks of copies")?;
+                divides(self.tensor_of_experts(), "GPUs of an expert", self.tensor, "tensor-parallel GPUs")?;
+                divides(self.expert, "expert-parallel GPUs", self.ranks_of_experts(), "ranks with experts of their own")?;
             }
         }
         if let Some(shard) = self.shard {

@@ -85,7 +85,18 @@ pub fn parameters_of_stage(model: &Transformer, layout: &Layout, stage: u32) -> 
     let experts = model
         .experts
         .map_or(0, |experts| of_experts * (u64::from(experts.count) / u64::from(layout.expert)).max(1) * shape::expert_parameters(model));
-    ((common + embedding + output) / tensor, experts / tensor)
+    ((common + embedding + output) / tensor, experts / u64::from(layout.tensor_of_experts()))
+}
+
+/// What of the same is trained: all of it, or the adapters, two matrices beside the product that gives queries, keys and values and two beside
+/// the one behind attention.
+#[must_use]
+pub fn trained_of_stage(model: &Transformer, layout: &Layout, stage: u32) -> (u64, u64) {
+    let Some(rank) = layout.adapters else { return parameters_of_stage(model, layout, stage) };
+    let (hidden, head) = (u64::from(model.hidden), shape::head_size(model));
+    let heads = u64::from(model.heads) * head;
+    let ends = (hidden + heads + 2 * shape::kv_heads(model) * head) + (heads + hidden);
+    (layers_of_stage(model, layout, stage).0 * u64::from(rank) * ends / u64::from(layout.tensor), 0)
 }
 
 /// What the fullest GPU keeps.
@@ -111,13 +122,16 @@ pub fn of_stage(model: &Transformer, layout: &Layout, stage: u32) -> OfStage {
         let ranks = u64::from(layout.shard_group(group).size.max(1));
         if layout.sharding >= sharding { parameters.div_ceil(ranks) } else { parameters }
     };
-    let kept = |sharding: Sharding| shared(sharding, common, layout.data_group()) + shared(sharding, experts, layout.expert_data_group());
+    let both = |sharding: Sharding, (common, experts): (u64, u64)| {
+        shared(sharding, common, layout.data_group()) + shared(sharding, experts, layout.expert_data_group())
+    };
+    let trained = trained_of_stage(model, layout, stage);
     let width = if layout.wide_gradients { 4 } else { 2 };
     let (activations, in_flight, output) = activations(model, layout, stage);
     let memory = Memory {
-        parameters: Bytes(2 * kept(Sharding::Parameters)),
-        gradients: Bytes(width * kept(Sharding::Gradients)),
-        optimizer: Bytes(12 * kept(Sharding::Optimizer)),
+        parameters: Bytes(2 * both(Sharding::Parameters, (common, experts))),
+        gradients: Bytes(width * both(Sharding::Gradients, trained)),
+        optimizer: Bytes(12 * both(Sharding::Optimizer, trained)),
         activations,
     };
     let layers = layers_of_stage(model, layout, stage).0 as u32;

@@ -42,6 +42,8 @@ pub enum Kernel {
     },
     /// Attention in one kernel.
     Attention {
+        /// By kernels written for this generation of GPUs.
+        latest: bool,
         /// Operations.
         operations: f64,
         /// Bytes of memory.
@@ -121,7 +123,7 @@ impl Roofline {
         let (gap, span) = (*self.compute.gap, self.time(kernel));
         let (operations, bytes, computing) = match *kernel {
             Kernel::Stream { bytes } => (0.0, bytes, Span::ZERO),
-            Kernel::Attention { operations, bytes } => (operations, bytes, self.attention(operations)),
+            Kernel::Attention { latest, operations, bytes } => (operations, bytes, self.attention(latest, operations)),
             Kernel::Matrix { m, n, k, batch, precision } => {
                 let (rate, size) = match precision {
                     Precision::Bits16 => (*self.compute.matrix, 2),
@@ -150,7 +152,7 @@ impl Roofline {
         let gap = *self.compute.gap;
         match *kernel {
             Kernel::Stream { bytes } => self.stream(Bytes(bytes)),
-            Kernel::Attention { operations, bytes } => self.attention(operations).max(self.memory.time(Bytes(bytes))) + gap,
+            Kernel::Attention { latest, operations, bytes } => self.attention(latest, operations).max(self.memory.time(Bytes(bytes))) + gap,
             Kernel::Matrix { m, n, k, batch, precision } => {
                 let (rate, size) = match precision {
                     Precision::Bits16 => (*self.compute.matrix, 2),
@@ -164,8 +166,9 @@ impl Roofline {
         }
     }
     /// What attention in one kernel computes for.
-    fn attention(&self, operations: f64) -> Span {
-        let rate = self.compute.matrix.share(*self.compute.attention);
+    fn attention(&self, latest: bool, operations: f64) -> Span {
+        let share = self.compute.attention_latest.as_ref().filter(|_| latest).unwrap_or(&self.compute.attention);
+        let rate = self.compute.matrix.share(**share);
         // On fewer processors as much less.
         Ratio::new(self.left, self.processors().max(1)).map_or(rate, |left| rate.share(left)).time(operations) / self.pace
     }

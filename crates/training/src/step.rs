@@ -431,7 +431,7 @@ fn copies<T: CommunicationTimes>(
     times: &mut T,
     (stage, line, pieces): (u32, &StageLine, &Pieces),
 ) -> Result<Copies, StepError<T::Error>> {
-    let (common, experts) = memory::parameters_of_stage(model, layout, stage);
+    let (common, experts) = memory::trained_of_stage(model, layout, stage);
     let at_end = stage == 0 || stage + 1 == layout.pipeline;
     let width = if layout.wide_gradients { 4 } else { 2 };
     let sharded = layout.sharding >= Sharding::Optimizer;
@@ -460,7 +460,7 @@ fn copies<T: CommunicationTimes>(
             gradients.push(ask(Operation::AllReduce, Bytes(bytes.0.div_ceil(u64::from(group.size.max(1)))), replicas)?);
         }
     }
-    if model.tied_embeddings && layout.pipeline > 1 && at_end {
+    if model.tied_embeddings && layout.adapters.is_none() && layout.pipeline > 1 && at_end {
         let bytes = Bytes(width * u64::from(model.vocabulary) * u64::from(model.hidden) / u64::from(layout.tensor));
         let pipeline = layout.pipeline_group();
         let ends = Group { size: 2, stride: pipeline.stride * (layout.pipeline - 1) };

@@ -129,6 +129,9 @@ pub struct Compute {
     pub sustained: Sourced<Ratio>,
     /// Share of it that attention in one kernel reaches.
     pub attention: Sourced<Ratio>,
+    /// The same of kernels written for this generation; none where there are no others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attention_latest: Option<Sourced<Ratio>>,
     /// Share of the rate of copies that kernels reach which stream through memory: norms, activations, dropout, softmax. What they read twice, and
     /// what their rows leave of the rate.
     pub streaming: Sourced<Ratio>,

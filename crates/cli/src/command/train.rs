@@ -76,6 +76,9 @@ pub struct JobArgs {
     /// GPUs that share the experts of a layer
     #[arg(long, default_value_t = 1)]
     ep: u32,
+    /// GPUs that share the matrices of an expert [default: those of --tp]
+    #[arg(long, value_name = "GPUS")]
+    etp: Option<u32>,
     /// Parts of the model at each stage, interleaved
     #[arg(long, default_value_t = 1, value_name = "PARTS")]
     interleave: u32,
@@ -112,6 +115,9 @@ pub struct JobArgs {
     /// Linear layers multiply in 8 bits
     #[arg(long)]
     fp8: bool,
+    /// Only low-rank adapters of so many dimensions beside the projections of attention are trained (LoRA)
+    #[arg(long, value_name = "DIMENSIONS")]
+    lora: Option<u32>,
     /// Gradients are summed in 16 bits
     #[arg(long)]
     narrow_gradients: bool,
@@ -177,6 +183,8 @@ enum Order {
 enum Scores {
     /// In one kernel
     Fused,
+    /// In one kernel written for this generation of GPUs (FlashAttention-3, cuDNN 9)
+    Latest,
     /// By multiplications and softmax, through memory
     Unfused,
 }
@@ -258,6 +266,7 @@ impl JobArgs {
             data: self.dp,
             context: self.cp,
             expert: self.ep,
+            expert_tensor: self.etp,
             interleave: self.interleave,
             micro_batch: self.micro_batch,
             global_batch: self.global_batch.unwrap_or_else(|| batches.saturating_mul(self.micro_batch).saturating_mul(self.dp)),
@@ -285,10 +294,12 @@ impl JobArgs {
             },
             attention: match self.attention {
                 Scores::Fused => Attention::Fused,
+                Scores::Latest => Attention::Latest,
                 Scores::Unfused => Attention::Unfused,
             },
             precision: if self.fp8 { Precision::Bits8 } else { Precision::Bits16 },
             wide_gradients: !self.narrow_gradients,
+            adapters: self.lora,
         }
     }
 }

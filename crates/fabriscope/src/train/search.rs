@@ -149,7 +149,7 @@ fn layouts(job: &Job, given: &Layout, gpus: u32) -> Vec<Layout> {
         Some(experts) => powers(64.min(experts.count)),
     };
     let again: &[Recompute] = match given.attention {
-        Attention::Fused => &[Recompute::None, Recompute::Full],
+        Attention::Fused | Attention::Latest => &[Recompute::None, Recompute::Full],
         Attention::Unfused => &[Recompute::None, Recompute::Selective, Recompute::Full],
     };
     for tensor in powers(per_node) {
