@@ -111,8 +111,12 @@ fn bound(cluster: &Cluster, own: u32, path: &[(u32, f64)], loads: &[f64], capaci
         }
     }
     match most {
-        Some((link, _)) if link < graph.link_count() => {
-            let link = graph.link(LinkId(link));
+        Some((number, _)) if number < graph.link_count() => {
+            let link = graph.link(LinkId(number));
+            // The slot of the adapter is slower than its cable.
+            if capacities[number as usize] < per_ps(link.rate) * (1.0 - EQUAL) {
+                return FluidBound::Node;
+            }
             let ends = [link.from, link.to].map(|end| graph.node(end));
             if ends.iter().all(|end| matches!(end, Node::Switch(_))) { FluidBound::Uplink } else { FluidBound::Adapter }
         }

@@ -2,7 +2,7 @@
 //!
 //! Source: Korthikanti et al. (arXiv 2205.05198), §4 (bytes of activations of a layer by parallelism and recomputation); Rajbhandari et al.,
 //! SC 2020, §3 (states of Adam in mixed precision).
-//! Modelled: parameters, gradients, optimizer, activations of the micro-batches in flight, scores of the output.
+//! Modelled: parameters, gradients, optimizer, activations of the micro-batches in flight, scores of the output, layers gathered for a while.
 //! Not modelled: fragments, buffers of libraries and of kernels.
 
 use fabriscope_catalog::Transformer;
@@ -22,13 +22,15 @@ pub struct Memory {
     pub optimizer: Bytes,
     /// Activations of all micro-batches in flight.
     pub activations: Bytes,
+    /// Whole layers whose parameters are gathered and whose gradient is made, where they are shared.
+    pub gathered: Bytes,
 }
 
 impl Memory {
     /// All of it.
     #[must_use]
     pub fn total(&self) -> Bytes {
-        self.parameters + self.gradients + self.optimizer + self.activations
+        self.parameters + self.gradients + self.optimizer + self.activations + self.gathered
     }
 }
 
@@ -133,9 +135,19 @@ pub fn of_stage(model: &Transformer, layout: &Layout, stage: u32) -> OfStage {
         gradients: Bytes(width * both(Sharding::Gradients, trained)),
         optimizer: Bytes(12 * both(Sharding::Optimizer, trained)),
         activations,
+        gathered: Bytes(gathered(model, layout)),
     };
     let layers = layers_of_stage(model, layout, stage).0 as u32;
     OfStage { stage, memory, layers, parameters: common + experts, in_flight, output }
+}
+
+/// The layer that computes and those that are gathered ahead of it, and a gradient on its way.
+fn gathered(model: &Transformer, layout: &Layout) -> u64 {
+    if layout.sharding < Sharding::Parameters || layout.shard_group(layout.data_group()).size == 1 {
+        return 0;
+    }
+    let largest = shape::layer_parameters(model, model.experts.is_some()).max(shape::layer_parameters(model, false));
+    2 * largest / u64::from(layout.tensor) * (u64::from(layout.prefetch) + 2)
 }
 
 /// Bytes of activations at a stage, micro-batches in flight, and the bytes of the scores of the output.

@@ -44,5 +44,6 @@ mod test_programs;
 mod timelines;
 mod topo;
 mod training;
+mod training_explained;
 mod transports;
 mod vocabulary;

@@ -8,7 +8,7 @@ use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_training::account::{Account, KernelRow, OperationRow, Role, account};
 use fabriscope_training::layer::KernelKind;
 use fabriscope_training::{Bound, Layout, Step};
-use fabriscope_units::Span;
+use fabriscope_units::{Bytes, Span};
 
 use super::changes::{self, CHANGES};
 use super::search::{Ranked, ranked};
@@ -208,7 +208,7 @@ fn tree(told: &Account, total: Span) -> Grid {
     rows.extend(told.kernels.iter().map(kernel));
     rows.push(Row::sum(1, "slower beside operations", told.slowed));
     let optimizer = told.optimizer;
-    rows.push(Row { amount: optimizer.1.to_string(), bound: "memory of the GPU", ..Row::sum(1, "optimizer", optimizer.0) });
+    rows.push(Row { amount: amount(optimizer.1), bound: "memory of the GPU", ..Row::sum(1, "optimizer", optimizer.0) });
     let exposed: Span = told.operations.iter().map(|row| row.exposed).sum();
     rows.push(Row::sum(0, "communication", exposed));
     for role in Role::ALL {
@@ -285,12 +285,22 @@ fn operation(row: &OperationRow) -> Row {
     let latency = row.latency();
     Row {
         count: Some(row.count),
-        amount: row.bytes.to_string(),
+        amount: amount(row.bytes),
         by_rate: Some(row.total.saturating_sub(latency)),
         besides: Some(latency),
         hidden: Some(row.hidden()),
         bound: bound_name(row.cost.bound),
         ..Row::sum(2, format!("{} among {}{again}", row.operation, row.group.size), row.exposed)
+    }
+}
+
+/// Bytes as people read them, of one operation.
+fn amount(bytes: Bytes) -> String {
+    let of = bytes.0 as f64;
+    match bytes.0 {
+        1_000_000_000.. => format!("{:.2} GB", of / 1e9),
+        1_000_000.. => format!("{:.2} MB", of / 1e6),
+        _ => format!("{:.2} kB", of / 1e3),
     }
 }
 

@@ -228,6 +228,7 @@ fn fits(job: &Job, layout: &Layout) -> Result<(), Error> {
         ("gradients", kept.gradients),
         ("the optimizer", kept.optimizer),
         ("activations", kept.activations),
+        ("layers gathered", kept.gathered),
     ]
     .into_iter()
     .max_by_key(|(_, bytes)| *bytes)

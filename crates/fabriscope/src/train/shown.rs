@@ -106,9 +106,10 @@ pub(super) fn laid(layout: &Layout) -> String {
 
 /// What memory is for.
 pub(super) fn by_use(memory: &Memory) -> String {
-    let Memory { parameters, gradients, optimizer, activations } = *memory;
+    let Memory { parameters, gradients, optimizer, activations, gathered } = *memory;
+    let more = if gathered > Bytes::ZERO { format!(", layers gathered {}", gb(gathered)) } else { String::new() };
     let [parameters, gradients, optimizer, activations] = [parameters, gradients, optimizer, activations].map(gb);
-    format!("parameters {parameters}, gradients {gradients}, optimizer {optimizer}, activations {activations}")
+    format!("parameters {parameters}, gradients {gradients}, optimizer {optimizer}, activations {activations}{more}")
 }
 
 pub(super) fn gb(bytes: Bytes) -> String {

@@ -62,8 +62,8 @@ pub(super) fn checkpoints(job: &Job, layout: &Layout, checkpoint: &Checkpoint, s
     let found = written(&job.model.transformer, layout, per_node);
     let (time, share) = (checkpoint.time(&found), 100.0 * checkpoint.share(&found, step));
     outcome.note(format!(
-        "a checkpoint is {}, parameters {} and optimizer {}; {} nodes write, the one with most {}; the job waits {:.2} s after every {} steps, \
-         {share:.2} % of its time",
+        "a checkpoint is {}, parameters {} and optimizer {}; nodes that write: {}, the one with most {}; the job waits {:.2} s after every \
+         {} steps, {share:.2} % of its time",
         gb(found.total()),
         gb(found.parameters),
         gb(found.optimizer),
