@@ -12,15 +12,20 @@
 //! Source: Narayanan et al., SC 2021 (arXiv 2104.04473): tensor and pipeline parallelism, interleaving, scatter/gather; Korthikanti et al.
 //! (arXiv 2205.05198): sequence parallelism, recomputation, memory of activations; Rajbhandari et al., SC 2020 (arXiv 1910.02054): ZeRO.
 //! Modelled: transformers, dense and with experts, in tensor, sequence, context, pipeline, data and expert parallelism.
+//! Convolutional nets ([`convolution`]), models that recommend ([`recommendation`]) and wafers that weights stream to ([`streaming`]) have steps
+//! of their own.
 //! Not modelled: reading of data, checkpoints, stragglers; the values that are computed.
 
+pub mod convolution;
 pub mod layer;
 mod layout;
 pub mod memory;
 pub mod pipeline;
+pub mod recommendation;
 pub mod roofline;
 pub mod shape;
 pub mod step;
+pub mod streaming;
 mod times;
 
 pub use layout::{Attention, Layout, LayoutError, Precision, Recompute, Schedule, Sharding};

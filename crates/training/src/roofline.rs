@@ -69,6 +69,14 @@ impl Roofline {
     pub fn processors(&self) -> u32 {
         *self.compute.processors
     }
+    /// What computing takes longer while a collective has some of the processors for `span`.
+    #[must_use]
+    pub fn slowed(&self, span: Span, taken: u32) -> Span {
+        let all = self.processors();
+        let taken = taken.min(all.saturating_sub(1));
+        // In `span` of the collective, `all − taken` processors do what all would have done in that share of it.
+        Span::from_ps((u128::from(span.as_ps()) * u128::from(taken) / u128::from(all.max(1))) as u64)
+    }
     /// How long streaming so many bytes takes, one kernel.
     #[must_use]
     pub fn stream(&self, bytes: Bytes) -> Span {
@@ -85,16 +93,29 @@ impl Roofline {
                 computing.max(self.memory.time(Bytes(bytes))) + gap
             }
             Kernel::Matrix { m, n, k, batch, precision } => {
-                let (rate, size) = match precision {
-                    Precision::Bits16 => (*self.compute.matrix, 2),
-                    Precision::Bits8 => (self.eight, 1),
-                };
-                let computing = self.in_waves(rate.share(*self.compute.sustained), (m, n, k, batch));
-                // Operands as they are stored, the result in 16 bits.
-                let bytes = batch * ((m * k + k * n) * size + m * n * 2);
-                computing.max(self.memory.time(Bytes(bytes))) + gap
+                let size = if precision == Precision::Bits8 { 1 } else { precision.width() };
+                // Operands as they are stored, the result in 16 bits or more.
+                let bytes = batch * ((m * k + k * n) * size + m * n * precision.width());
+                self.product((m, n, k, batch), Bytes(bytes), precision)
             }
         }
+    }
+    /// The same of `batch` products (m, n, k, batch) that move so many bytes of memory: not those of their operands, where operands overlap, as
+    /// the windows of a convolution do.
+    #[must_use]
+    pub fn product(&self, shape: (u64, u64, u64, u64), bytes: Bytes, precision: Precision) -> Span {
+        let rate = match precision {
+            Precision::Bits16 => *self.compute.matrix,
+            Precision::Bits8 => self.eight,
+            Precision::Bits32 => self.compute.matrix_32.as_ref().map_or(*self.compute.matrix, |rate| **rate),
+        };
+        let computing = self.in_waves(rate.share(*self.compute.sustained), shape);
+        computing.max(self.memory.time(bytes)) + *self.compute.gap
+    }
+    /// Whether it is known what the GPU multiplies in 32 bits.
+    #[must_use]
+    pub fn has_single(&self) -> bool {
+        self.compute.matrix_32.is_some()
     }
     /// The waves of a multiplication, with the best of the tiles. A processor writes its tile when the sum is done, and begins the next then.
     fn in_waves(&self, rate: OperationRate, (m, n, k, batch): (u64, u64, u64, u64)) -> Span {

@@ -73,6 +73,15 @@ pub struct Args {
     /// What goes on while GPUs compute
     #[arg(long, value_enum, value_delimiter = ',', default_value = "gradients", value_name = "WHAT,…")]
     overlap: Vec<Overlap>,
+    /// How copies of a convolutional net exchange gradients
+    #[arg(long, value_enum, default_value_t = By::AllReduce)]
+    exchange: By,
+    /// Multiply in 16 bits in nets that are not transformers, instead of 32
+    #[arg(long)]
+    mixed: bool,
+    /// Where the weights are
+    #[arg(long, value_enum, default_value_t = Strategy::Resident)]
+    strategy: Strategy,
     /// Rank the layouts of all GPUs of the cluster
     #[arg(long)]
     search: bool,
@@ -81,6 +90,24 @@ pub struct Args {
     oversize: bool,
     #[command(flatten)]
     output: OutputArgs,
+}
+
+/// How gradients come together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum By {
+    /// All-reduces of buckets by the library of the GPUs
+    AllReduce,
+    /// Stripes to their owners and broadcasts from them, by the MPI library (CNTK)
+    Broadcast,
+}
+
+/// Where the weights are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Strategy {
+    /// On the accelerators
+    Resident,
+    /// In a memory outside, from which they stream layer by layer (Cerebras)
+    WeightStreaming,
 }
 
 /// What goes on while GPUs compute.
@@ -144,7 +171,10 @@ enum Scores {
 const EXAMPLES: &str = "\
 Examples:
   fabriscope train --model llama3-8b --on azure-ndh100v5:2 --tp 4 --dp 4 --sequence-parallel --sharding optimizer
-  fabriscope train --model llama3-8b --on azure-ndh100v5:4 --global-batch 64 --search";
+  fabriscope train --model llama3-8b --on azure-ndh100v5:4 --global-batch 64 --search
+  fabriscope train --model alexnet --on ri2-gpu:4 --dp 4 --global-batch 64 --exchange broadcast
+  fabriscope train --model dlrm-mlperf --on azure-nda100v4:1 --dp 8 --global-batch 65536 --mixed
+  fabriscope train --model gpt3-xl --on cs-2-16 --dp 16 --global-batch 528 --micro-batch 11 --strategy weight-streaming";
 
 /// Runs the command.
 pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
@@ -155,6 +185,15 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         .progress(|done, all| progress.at(done, all));
     if let Some(tokens) = args.sequence {
         question = question.sequence(tokens);
+    }
+    if args.exchange == By::Broadcast {
+        question = question.exchange(fabriscope::Exchange::Broadcast);
+    }
+    if args.mixed {
+        question = question.mixed();
+    }
+    if args.strategy == Strategy::WeightStreaming {
+        question = question.streamed();
     }
     if args.search {
         question = question.searched();

@@ -117,7 +117,7 @@ pub(super) fn percent(span: Span, total: Span) -> f64 {
 }
 
 /// What `span` is longer than `from`, in percent.
-fn change(span: Span, from: Span) -> f64 {
+pub(super) fn change(span: Span, from: Span) -> f64 {
     100.0 * (span.as_s_f64() / from.as_s_f64().max(f64::MIN_POSITIVE) - 1.0)
 }
 
