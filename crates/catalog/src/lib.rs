@@ -73,6 +73,7 @@ pub use part::{
     Forwarding, Interface, Iwarp, Kernel, Kind, Layer, LinkSpeed, Manager, Mechanism, Mpi, Nic, OffloadControl, Part, Pcie, PcieSlot,
     Perftest, Pfc, RailPolicy, Rdma, Rendezvous, RootComplex, SharedMemory, SingleCopy, Slots, Software, Switch, TagMatching,
 };
+pub use part::{Bottleneck, Convolution, Convolutional, Crossing, Linear, NetLayer, Pool, Recommendation};
 pub use part::{CollectiveRule, CollectiveRules, MapBy, Occasion};
 pub use part::{Dpu, DpuMode, Offload};
 pub use part::{EachRegistration, MulticastProtocol};

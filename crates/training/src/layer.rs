@@ -185,7 +185,7 @@ fn multiply([batch, m, n, k]: [u64; 4], precision: Precision, input: Input, work
     let product = Work::Matrix(Kernel::Matrix { m, n, k, batch, precision });
     // A multiplication stays beside the operation of a group that brings its input or takes its output.
     match (precision, input) {
-        (Precision::Bits16, _) => work.push(product),
+        (Precision::Bits16 | Precision::Bits32, _) => work.push(product),
         (Precision::Bits8, Input::Wide) => work.extend([Work::Memory(batch * m * k * (WIDTH + 2), batch * m * n * (WIDTH + 2)), product]),
         (Precision::Bits8, Input::Narrowed) => work.extend([product, Work::Memory(0, batch * m * n * (WIDTH + 2))]),
     }

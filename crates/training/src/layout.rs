@@ -64,6 +64,19 @@ pub enum Precision {
     Bits16,
     /// 8 bits in the linear layers, 16 elsewhere.
     Bits8,
+    /// 32 bits, all digits of them kept.
+    Bits32,
+}
+
+impl Precision {
+    /// Bytes of an activation, and of a result.
+    #[must_use]
+    pub const fn width(self) -> u64 {
+        match self {
+            Precision::Bits16 | Precision::Bits8 => 2,
+            Precision::Bits32 => 4,
+        }
+    }
 }
 
 /// A job over GPUs.

@@ -13,20 +13,25 @@
 //! (arXiv 2205.05198): sequence parallelism, recomputation, memory of activations; Rajbhandari et al., SC 2020 (arXiv 1910.02054): ZeRO.
 //! Modelled: transformers, dense and with experts, in tensor, sequence, context, pipeline, data and expert parallelism.
 //! What a step is made of, part by part, is [`mod@account`]; ranks that are not equally fast are [`stragglers`]; checkpoints are [`checkpoint`].
+//! Convolutional nets ([`convolution`]), models that recommend ([`recommendation`]) and wafers that weights stream to ([`streaming`]) have steps
+//! of their own.
 //! Not modelled: reading of data; the values that are computed.
 
 pub mod account;
 pub mod checkpoint;
 pub mod contention;
+pub mod convolution;
 pub mod gathering;
 pub mod layer;
 mod layout;
 pub mod memory;
 pub mod pipeline;
+pub mod recommendation;
 pub mod roofline;
 pub mod shape;
 pub mod step;
 pub mod stragglers;
+pub mod streaming;
 mod times;
 
 pub use layout::{Attention, Layout, LayoutError, Precision, Recompute, Schedule, Sharding};

@@ -125,18 +125,23 @@ impl Roofline {
             Kernel::Stream { bytes } => (0.0, bytes, Span::ZERO),
             Kernel::Attention { latest, operations, bytes } => (operations, bytes, self.attention(latest, operations)),
             Kernel::Matrix { m, n, k, batch, precision } => {
-                let (rate, size) = match precision {
-                    Precision::Bits16 => (*self.compute.matrix, 2),
-                    Precision::Bits8 => (self.eight, 1),
-                };
                 let operations = 2.0 * m as f64 * n as f64 * k as f64 * batch as f64;
-                (operations, batch * ((m * k + k * n) * size + m * n * 2), rate.share(*self.compute.sustained).time(operations) / self.pace)
+                let bytes = moved((m, n, k, batch), precision);
+                (operations, bytes, self.multiplies(precision).share(*self.compute.sustained).time(operations) / self.pace)
             }
         };
         let rate = if matches!(kernel, Kernel::Stream { .. }) { self.compute.streaming.of(self.memory) } else { self.memory };
         let moving = rate.time(Bytes(bytes));
         let by_memory = moving >= span.saturating_sub(gap);
         KernelCost { operations, bytes, ideal: computing.max(moving).min(span.saturating_sub(gap)), gap, span, by_memory }
+    }
+    /// What computing takes longer while a collective has some of the processors for `span`.
+    #[must_use]
+    pub fn slowed(&self, span: Span, taken: u32) -> Span {
+        let all = self.processors();
+        let taken = taken.min(all.saturating_sub(1));
+        // In `span` of the collective, `all − taken` processors do what all would have done in that share of it.
+        Span::from_ps((u128::from(span.as_ps()) * u128::from(taken) / u128::from(all.max(1))) as u64)
     }
     /// How long streaming so many bytes takes, one kernel; nothing is no kernel.
     #[must_use]
@@ -154,14 +159,8 @@ impl Roofline {
             Kernel::Stream { bytes } => self.stream(Bytes(bytes)),
             Kernel::Attention { latest, operations, bytes } => self.attention(latest, operations).max(self.memory.time(Bytes(bytes))) + gap,
             Kernel::Matrix { m, n, k, batch, precision } => {
-                let (rate, size) = match precision {
-                    Precision::Bits16 => (*self.compute.matrix, 2),
-                    Precision::Bits8 => (self.eight, 1),
-                };
-                let computing = self.in_waves(rate.share(*self.compute.sustained), (m, n, k, batch));
-                // Operands as they are stored, the result in 16 bits.
-                let bytes = batch * ((m * k + k * n) * size + m * n * 2);
-                computing.max(self.memory.time(Bytes(bytes))) + gap
+                let shape = (m, n, k, batch);
+                self.product(shape, Bytes(moved(shape, precision)), precision)
             }
         }
     }
@@ -171,6 +170,25 @@ impl Roofline {
         let rate = self.compute.matrix.share(**share);
         // On fewer processors as much less.
         Ratio::new(self.left, self.processors().max(1)).map_or(rate, |left| rate.share(left)).time(operations) / self.pace
+    }
+    /// The same of `batch` products (m, n, k, batch) that move so many bytes of memory: not those of their operands, where operands overlap, as
+    /// the windows of a convolution do.
+    #[must_use]
+    pub fn product(&self, shape: (u64, u64, u64, u64), bytes: Bytes, precision: Precision) -> Span {
+        let computing = self.in_waves(self.multiplies(precision).share(*self.compute.sustained), shape);
+        computing.max(self.memory.time(bytes)) + *self.compute.gap
+    }
+    /// Whether it is known what the GPU multiplies in 32 bits.
+    #[must_use]
+    pub fn has_single(&self) -> bool {
+        self.compute.matrix_32.is_some()
+    }
+    fn multiplies(&self, precision: Precision) -> OperationRate {
+        match precision {
+            Precision::Bits16 => *self.compute.matrix,
+            Precision::Bits8 => self.eight,
+            Precision::Bits32 => self.compute.matrix_32.as_ref().map_or(*self.compute.matrix, |rate| **rate),
+        }
     }
     /// The waves of a multiplication, with the tiles that are best on the whole GPU: who chooses them does not know what else runs. A
     /// processor writes its tile when the sum is done, and begins the next then.
@@ -194,6 +212,12 @@ impl Roofline {
         let width = if parts > 1 { 8 } else { 2 };
         (rate.time(summed) / self.pace + self.memory.time(Bytes(processors * rows * columns * width))) * waves
     }
+}
+
+/// Bytes of products (m, n, k, batch): operands as they are stored, the result in 16 bits or more.
+fn moved((m, n, k, batch): (u64, u64, u64, u64), precision: Precision) -> u64 {
+    let size = if precision == Precision::Bits8 { 1 } else { precision.width() };
+    batch * ((m * k + k * n) * size + m * n * precision.width())
 }
 
 /// Rows, columns, and the share of a processor's rate.

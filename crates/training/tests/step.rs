@@ -26,7 +26,7 @@ fn catalog() -> Catalog {
 }
 
 fn model(name: &str) -> Transformer {
-    Model::clone(catalog().model(name).unwrap()).transformer
+    Model::clone(catalog().model(name).unwrap()).transformer.unwrap()
 }
 
 fn a100() -> Roofline {

@@ -125,6 +125,9 @@ pub struct Compute {
     /// The same of 8-bit floating point; none where there is no such unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matrix_8: Option<Sourced<OperationRate>>,
+    /// The same of 32-bit floating point, by the units that keep all of its digits; none where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matrix_32: Option<Sourced<OperationRate>>,
     /// Share of the rate that large multiplications keep up.
     pub sustained: Sourced<Ratio>,
     /// Share of it that attention in one kernel reaches.

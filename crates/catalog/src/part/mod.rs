@@ -17,6 +17,7 @@ mod manager;
 mod model;
 mod multicast;
 mod nccl;
+mod network;
 mod nic;
 mod node;
 mod node_files;
@@ -54,6 +55,7 @@ pub use manager::Manager;
 pub use model::{Experts, Latent, Model, Transformer};
 pub use multicast::MulticastProtocol;
 pub use nccl::{Nccl, Step, StepParameters, Variable};
+pub use network::{Bottleneck, Convolution, Convolutional, Crossing, Linear, NetLayer, Pool, Recommendation};
 pub(crate) use nic::check_mtu;
 pub use nic::{BlueFlame, Contexts, Nic, Onload, Rdma};
 pub use node::{

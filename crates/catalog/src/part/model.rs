@@ -1,4 +1,4 @@
-//! A neural network as jobs train it and ask it: the shape of a transformer.
+//! A neural network as jobs train it and ask it: the shape of a transformer, or one of `network`.
 //!
 //! Source: the papers and configuration files that the parts name.
 //! Modelled: dense layers, gated and not, grouped heads, latent attention (MLA), layers of experts with shared ones.
@@ -7,6 +7,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::network::{Convolutional, Recommendation};
 use super::{Kind, Part};
 use crate::error::Problem;
 
@@ -23,8 +24,15 @@ pub struct Model {
     pub notes: String,
     /// Where its shape is published.
     pub source: String,
-    /// Its layers.
-    pub transformer: Transformer,
+    /// The layers of a transformer. A model is one of the three.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transformer: Option<Transformer>,
+    /// The layers of a convolutional net.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub convolutional: Option<Convolutional>,
+    /// The tables and layers of a model that recommends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recommendation: Option<Recommendation>,
 }
 
 /// A decoder of equal layers.
@@ -109,7 +117,22 @@ impl Part for Model {
         &self.title
     }
     fn check(&self) -> Result<(), Problem> {
-        let of = &self.transformer;
+        match (&self.transformer, &self.convolutional, &self.recommendation) {
+            (Some(of), None, None) => of.check(),
+            (None, Some(of), None) => of.check(),
+            (None, None, Some(of)) => of.check(),
+            _ => Err(Problem::at(
+                &["name"],
+                format!("`{}` is not one network", self.name),
+                "say what it is with one of [transformer], [convolutional] and [recommendation]",
+            )),
+        }
+    }
+}
+
+impl Transformer {
+    fn check(&self) -> Result<(), Problem> {
+        let of = self;
         let wrong = |key: &str, message: String, help: &str| Err(Problem::at(&["transformer", key], message, help));
         let counts = [
             ("layers", of.layers),

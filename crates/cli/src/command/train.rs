@@ -124,9 +124,36 @@ pub struct JobArgs {
     /// What goes on while GPUs compute
     #[arg(long, value_enum, value_delimiter = ',', default_value = "gradients", value_name = "WHAT,…")]
     overlap: Vec<Overlap>,
+    /// How copies of a convolutional net exchange gradients
+    #[arg(long, value_enum, default_value_t = By::AllReduce)]
+    exchange: By,
+    /// Multiply in 16 bits in nets that are not transformers, instead of 32
+    #[arg(long)]
+    mixed: bool,
+    /// Where the weights are
+    #[arg(long, value_enum, default_value_t = Strategy::Resident)]
+    strategy: Strategy,
     /// Go on where a GPU has too little memory
     #[arg(long)]
     oversize: bool,
+}
+
+/// How gradients come together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum By {
+    /// All-reduces of buckets by the library of the GPUs
+    AllReduce,
+    /// Stripes to their owners and broadcasts from them, by the MPI library (CNTK)
+    Broadcast,
+}
+
+/// Where the weights are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Strategy {
+    /// On the accelerators
+    Resident,
+    /// In a memory outside, from which they stream layer by layer (Cerebras)
+    WeightStreaming,
 }
 
 /// What goes on while GPUs compute.
@@ -196,6 +223,9 @@ Examples:
   fabriscope train --model llama3-8b --on azure-ndh100v5:1 --tp 8 --jitter 0.02 --straggler 3:1.2 --steps 50
   fabriscope train --model llama3-8b --on azure-ndh100v5:1 --tp 8 --checkpoint-every 100 --node-rate '10 GB/s'
   fabriscope train --model llama3-8b --on azure-ndh100v5:4 --global-batch 64 --search
+  fabriscope train --model alexnet --on ri2-gpu:4 --dp 4 --global-batch 64 --exchange broadcast
+  fabriscope train --model dlrm-mlperf --on azure-nda100v4:1 --dp 8 --global-batch 65536 --mixed
+  fabriscope train --model gpt3-xl --on cs-2-16 --dp 16 --global-batch 528 --micro-batch 11 --strategy weight-streaming
 `fabriscope explain train` takes the same job, and says what its step is made of and what changes would give.";
 
 /// `5:1.2`.
@@ -253,6 +283,15 @@ impl JobArgs {
         }
         if self.oversize {
             question = question.oversized();
+        }
+        if self.exchange == By::Broadcast {
+            question = question.exchange(fabriscope::Exchange::Broadcast);
+        }
+        if self.mixed {
+            question = question.mixed();
+        }
+        if self.strategy == Strategy::WeightStreaming {
+            question = question.streamed();
         }
         question
     }

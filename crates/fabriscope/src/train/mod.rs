@@ -2,13 +2,16 @@
 
 mod changes;
 mod explained;
+mod hcl;
+mod nets;
 mod plan;
 mod search;
 mod shown;
+mod streamed;
 mod times;
 mod uneven;
 
-use fabriscope_catalog::{Catalog, Gpu, Kind, Model, ResolvedCluster};
+use fabriscope_catalog::{Catalog, Gpu, Kind, ResolvedCluster, Transformer};
 use fabriscope_report::Outcome;
 use fabriscope_timeline::sheet::Process;
 use fabriscope_training::checkpoint::Checkpoint;
@@ -33,6 +36,9 @@ pub fn train(model: &str, cluster: impl Into<OnCluster>) -> Train<'static> {
         cluster: cluster.into(),
         layout: Layout::default(),
         sequence: None,
+        exchange: Exchange::AllReduce,
+        mixed: false,
+        streamed: false,
         searched: false,
         oversized: false,
         uneven: None,
@@ -48,6 +54,9 @@ pub struct Train<'a> {
     cluster: OnCluster,
     layout: Layout,
     sequence: Option<u32>,
+    exchange: Exchange,
+    mixed: bool,
+    streamed: bool,
     searched: bool,
     oversized: bool,
     uneven: Option<Unevenness>,
@@ -55,9 +64,44 @@ pub struct Train<'a> {
     progress: Option<Box<dyn Fn(usize, usize) + 'a>>,
 }
 
+/// How copies of a convolutional net exchange gradients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Exchange {
+    /// All-reduces of buckets by the library of the GPUs.
+    #[default]
+    AllReduce,
+    /// Stripes to their owners, and broadcasts from them, by the MPI library (CNTK).
+    Broadcast,
+}
+
+/// A transformer with its name.
+#[derive(Clone)]
+struct Named {
+    name: String,
+    title: String,
+    transformer: Transformer,
+}
+
+/// What a job runs on.
+struct On {
+    parts: ResolvedCluster,
+    gpu: Gpu,
+    roofline: Roofline,
+}
+
+/// What is asked of nets that are not transformers, and of wafers.
+struct Question<'q> {
+    catalog: &'q Catalog,
+    layout: &'q Layout,
+    exchange: Exchange,
+    mixed: bool,
+    searched: bool,
+    oversized: bool,
+}
+
 /// A job with all that it rests on.
 struct Job {
-    model: Model,
+    model: Named,
     parts: ResolvedCluster,
     gpu: Gpu,
     roofline: Roofline,
@@ -74,6 +118,24 @@ impl<'a> Train<'a> {
     #[must_use]
     pub fn sequence(mut self, tokens: u32) -> Train<'a> {
         self.sequence = Some(tokens);
+        self
+    }
+    /// How copies of a convolutional net exchange gradients.
+    #[must_use]
+    pub fn exchange(mut self, exchange: Exchange) -> Train<'a> {
+        self.exchange = exchange;
+        self
+    }
+    /// Multiplies in 16 bits in nets that are not transformers, which otherwise take 32.
+    #[must_use]
+    pub fn mixed(mut self) -> Train<'a> {
+        self.mixed = true;
+        self
+    }
+    /// Weights stream to the accelerators, each of which has a copy of the model's activations alone.
+    #[must_use]
+    pub fn streamed(mut self) -> Train<'a> {
+        self.streamed = true;
         self
     }
     /// Looks for the best layouts of all GPUs of the cluster; batch, precision and attention are those of the layout given.
@@ -118,8 +180,11 @@ impl<'a> Train<'a> {
     /// # Errors
     /// No such model or cluster, GPUs of which nothing is known, a layout that does not divide, too few GPUs, too little memory.
     pub fn outcome(self) -> Result<Outcome, Error> {
+        let catalog = catalog(self.catalog)?;
+        if let Some(outcome) = self.otherwise(catalog)? {
+            return Ok(outcome);
+        }
         if self.searched {
-            let catalog = catalog(self.catalog)?;
             return search::search(catalog, &self.job(catalog)?, &self.layout, &self.heard());
         }
         Ok(self.answered(false)?.0)
@@ -128,9 +193,48 @@ impl<'a> Train<'a> {
     /// Answers it, with what every stage does when.
     ///
     /// # Errors
-    /// As [`outcome`](Self::outcome).
+    /// As [`outcome`](Self::outcome); nets that are no transformers, weights that stream, and accelerators whose ports are their own have no plan.
     pub fn planned(self) -> Result<(Outcome, Vec<Process>), Error> {
+        if self.streamed || hcl::HclTimes::drives(&self.job(catalog(self.catalog)?)?.parts) {
+            return Err(told("a timeline of a step that has none".to_owned(), "leave --trace out, or take a cluster of GPUs"));
+        }
         self.answered(true)
+    }
+
+    /// The answer for what is no transformer, or no cluster of GPUs by NCCL.
+    fn otherwise(&self, catalog: &Catalog) -> Result<Option<Outcome>, Error> {
+        let model = catalog.model(&self.model)?;
+        let question = Question {
+            catalog,
+            layout: &self.layout,
+            exchange: self.exchange,
+            mixed: self.mixed,
+            searched: self.searched,
+            oversized: self.oversized,
+        };
+        if let Some(net) = &model.convolutional {
+            let on = self.on(catalog)?;
+            return self.has_room(&on).and_then(|()| nets::convolutional(&question, &on, net, &model.title)).map(Some);
+        }
+        if let Some(of) = &model.recommendation {
+            let on = self.on(catalog)?;
+            return self.has_room(&on).and_then(|()| nets::recommends(&question, &on, of, &model.title)).map(Some);
+        }
+        if self.exchange == Exchange::Broadcast || self.mixed {
+            return Err(told(
+                "--exchange broadcast, or --mixed, with a transformer".to_owned(),
+                "take a convolutional net: alexnet, resnet-50",
+            ));
+        }
+        let job = self.job(catalog)?;
+        if self.streamed {
+            return streamed::outcome(&question, &job.on(), &job.model.transformer, &job.model.title).map(Some);
+        }
+        if hcl::HclTimes::drives(&job.parts) && !self.searched {
+            let gpus = self.room(&job)?;
+            return self.by_hcl(catalog, &job, gpus).map(Some);
+        }
+        Ok(None)
     }
 
     fn answered(self, planned: bool) -> Result<(Outcome, Vec<Process>), Error> {
@@ -180,20 +284,35 @@ impl<'a> Train<'a> {
 
     /// The GPUs of the job, if there are as many and they have room.
     fn room(&self, job: &Job) -> Result<u32, Error> {
-        let (gpus, there) = (self.layout.gpus(), gpus_of(job));
-        let gpus = u32::try_from(gpus).ok().filter(|gpus| *gpus <= there).ok_or_else(|| Error::Training {
-            message: format!("{gpus} GPUs for the job, and `{}` has {there}", job.parts.name),
-            help: "make tensor · pipeline · data · context as many as there are, or take more nodes: CLUSTER:NODES".to_owned(),
-        })?;
+        let gpus = room(&self.layout, &job.parts)?;
         if !self.oversized {
             fits(job, &self.layout)?;
         }
         Ok(gpus)
     }
 
+    /// A step on accelerators whose ports are their own.
+    fn by_hcl(&self, catalog: &Catalog, job: &Job, gpus: u32) -> Result<Outcome, Error> {
+        let of = |network| {
+            let mut times = hcl::HclTimes::new(catalog, &job.parts, gpus, network)?;
+            step(&job.model.transformer, &self.layout, &job.roofline, &mut times).map_err(of_step)
+        };
+        let made = of(Network::AsItIs)?;
+        let others = [of(Network::TwiceAsFast)?.parts.total(), of(Network::None)?.parts.total()];
+        Ok(shown::outcome(job, &self.layout, &made, (others, None)))
+    }
+
     fn job(&self, catalog: &Catalog) -> Result<Job, Error> {
-        let mut model = Model::clone(catalog.model(&self.model)?);
+        let model = catalog.model(&self.model)?;
+        let transformer =
+            model.transformer.clone().ok_or_else(|| told(format!("`{}` is no transformer", self.model), "name another model"))?;
+        let mut model = Named { name: model.name.clone(), title: model.title.clone(), transformer };
         model.transformer.sequence = self.sequence.unwrap_or(model.transformer.sequence);
+        let On { parts, gpu, roofline } = self.on(catalog)?;
+        Ok(Job { model, parts, gpu, roofline })
+    }
+
+    fn on(&self, catalog: &Catalog) -> Result<On, Error> {
         let parts = self.cluster.resolve_alike(catalog)?;
         let gpu = parts.sole().node.gpu.clone();
         let gpu = gpu.ok_or_else(|| Error::Training {
@@ -204,13 +323,44 @@ impl<'a> Train<'a> {
             message: format!("it is not known what `{}` computes", gpu.name),
             help: format!("add [compute] to its part: fabriscope show {} {}", Kind::Gpu, gpu.name),
         })?;
-        Ok(Job { model, parts, gpu, roofline })
+        Ok(On { parts, gpu, roofline })
+    }
+
+    /// Whether the cluster has room for the job, whose nets are not transformers.
+    fn has_room(&self, on: &On) -> Result<(), Error> {
+        if self.streamed {
+            return Err(told("weights that stream, of a net that is no transformer".to_owned(), "take a transformer: gpt3-xl"));
+        }
+        room(&self.layout, &on.parts).map(|_| ())
     }
 }
 
+impl Job {
+    fn on(&self) -> On {
+        On { parts: self.parts.clone(), gpu: self.gpu.clone(), roofline: self.roofline.clone() }
+    }
+}
+
+fn told(message: String, help: &str) -> Error {
+    Error::Training { message, help: help.to_owned() }
+}
+
+/// The GPUs of a job, if there are so many.
+fn room(layout: &Layout, parts: &ResolvedCluster) -> Result<u32, Error> {
+    let (gpus, there) = (layout.gpus(), gpus_on(parts));
+    u32::try_from(gpus).ok().filter(|gpus| *gpus <= there).ok_or_else(|| Error::Training {
+        message: format!("{gpus} GPUs for the job, and `{}` has {there}", parts.name),
+        help: "make tensor · pipeline · data · context as many as there are, or take more nodes: CLUSTER:NODES".to_owned(),
+    })
+}
+
 fn gpus_of(job: &Job) -> u32 {
-    let node = &job.parts.sole().node;
-    job.parts.nodes() * node.machine().map_or(0, |machine| machine.gpus().len() as u32)
+    gpus_on(&job.parts)
+}
+
+fn gpus_on(parts: &ResolvedCluster) -> u32 {
+    let node = &parts.sole().node;
+    parts.nodes() * node.machine().map_or(0, |machine| machine.gpus().len() as u32)
 }
 
 /// Whether the fullest GPU has room.
@@ -294,8 +444,12 @@ fn remedies(layout: &Layout) -> Vec<(&'static str, Layout)> {
 }
 
 fn made(job: &Job, layout: &Layout, times: &mut ClusterTimes<'_>) -> Result<Step, Error> {
-    step(&job.model.transformer, layout, &job.roofline, times).map_err(|error| match error {
+    step(&job.model.transformer, layout, &job.roofline, times).map_err(of_step)
+}
+
+fn of_step(error: StepError<Error>) -> Error {
+    match error {
         StepError::Times(error) => error,
         StepError::Layout(error) => error.into(),
-    })
+    }
 }

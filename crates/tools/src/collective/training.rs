@@ -22,6 +22,7 @@ use crate::omb::Buffers;
 
 pub(super) const OPTIONS: &[Opt] = &[
     opt('\0', "model", Takes::Value("alexnet|vgg16|resnet50"), Usual, "once for each (default: all three)"),
+    opt('\0', "layers", Takes::Value("bytes,..."), Usual, "a network of layers with parameters of so many bytes, in the place of --model"),
     opt('b', "batch", Takes::Value("images"), Usual, "images of a GPU in an iteration (default 16)"),
     opt('\0', "image-time", Takes::Value("us"), Usual, "forward and backward of one image (default: that of a die of a K80)"),
     opt('i', "iterations", Takes::Value("count"), Usual, "measured iterations (default 1, after one)"),
@@ -31,17 +32,30 @@ pub(super) const OPTIONS: &[Opt] = &[
 ];
 const NOTES: &str = "\nSaved: the share of an iteration that the first algorithm saves against this one.\n";
 
+/// A network that is trained.
+struct Network {
+    name: &'static str,
+    layers: Vec<Bytes>,
+    image: Span,
+}
+
+impl From<Model> for Network {
+    fn from(model: Model) -> Network {
+        Network { name: model.name(), layers: model.layers(), image: model.image() }
+    }
+}
+
 /// What happens.
 struct Training {
-    models: Vec<Model>,
+    models: Vec<Network>,
     batch: u64,
     image: Option<Span>,
     iterations: u32,
 }
 
 impl Training {
-    fn compute(&self, model: Model) -> Span {
-        self.image.unwrap_or(model.image()) * self.batch
+    fn compute(&self, model: &Network) -> Span {
+        self.image.unwrap_or(model.image) * self.batch
     }
 }
 
@@ -59,7 +73,8 @@ pub(super) fn prepare(tool: &'static str, about: &str, args: &[String], target: 
     let mut buffers = Buffers::default();
     for given in &parsed.options {
         match given.name {
-            "model" => training.models.push(model(given)?),
+            "model" => training.models.push(model(given)?.into()),
+            "layers" => training.models.push(layers(given)?),
             "batch" => training.batch = arguments::number(given, 1, 100_000)?,
             "image-time" => training.image = Some(Span::from_us(arguments::number(given, 0, 10_000_000)?)),
             "iterations" => training.iterations = arguments::number(given, 1, 1000)? as u32,
@@ -69,14 +84,14 @@ pub(super) fn prepare(tool: &'static str, about: &str, args: &[String], target: 
         }
     }
     if training.models.is_empty() {
-        training.models = Model::ALL.into();
+        training.models = Model::ALL.map(Network::from).into();
     }
     let ranks = target.layout.ranks();
     if ranks > MOST_SOURCES {
         let what = format!("{ranks} ranks, each with connections to all others and a group of its own");
         return Err(UsageError::Conflict { what, remedy: format!("use --nodes and --ppn for at most {MOST_SOURCES} ranks") });
     }
-    let sizes: BTreeSet<u32> = training.models.iter().flat_map(|model| model.layers()).map(|layer| stripe(layer, ranks)).collect();
+    let sizes: BTreeSet<u32> = training.models.iter().flat_map(|model| &model.layers).map(|layer| stripe(*layer, ranks)).collect();
     let casts = Arc::new(Casts::new(tool, &asked(&parsed.options), &sizes, (0, buffers), target)?);
     let training = Arc::new(training);
     let measured: Record<Vec<(Time, Time)>> = Record::new(vec![(Time::MAX, Time::ZERO); training.models.len() * casts.casts.len()]);
@@ -101,6 +116,16 @@ fn model(given: &arguments::Given) -> Result<Model, UsageError> {
     Model::named(word).ok_or_else(unknown)
 }
 
+/// A network by its layers' bytes; nothing is computed where no time of an image is given.
+fn layers(given: &arguments::Given) -> Result<Network, UsageError> {
+    let word = given.value.as_deref().unwrap_or_default();
+    let layer = |bytes: &str| bytes.parse().ok().filter(|bytes| (1..=u64::from(u32::MAX)).contains(bytes)).map(Bytes);
+    let layers: Option<Vec<Bytes>> = word.split(',').map(layer).collect();
+    let known = "1 to 4294967295 bytes for each layer, as 4096,65536";
+    let layers = layers.ok_or_else(|| UsageError::NotOneOf { option: given.typed.clone(), value: word.to_owned(), known })?;
+    Ok(Network { name: "layers", layers, image: Span::ZERO })
+}
+
 /// One rank: every model by every algorithm, once before it is measured.
 async fn run(
     process: Process,
@@ -113,7 +138,7 @@ async fn run(
     let (rank, multicasts) = casts.join(process, &sources).await?;
     let mut at = 0;
     for model in &training.models {
-        let stripes: Vec<u32> = model.layers().into_iter().map(|layer| stripe(layer, ranks)).collect();
+        let stripes: Vec<u32> = model.layers.iter().map(|layer| stripe(*layer, ranks)).collect();
         for cast in casts.casts.iter().zip(&multicasts) {
             // Buffers are registered and mapped.
             let largest = stripes.iter().copied().max().unwrap_or(1);
@@ -123,7 +148,7 @@ async fn run(
             rank.synchronise().await?;
             let begun = rank.now();
             for _ in 0..training.iterations {
-                rank.compute(training.compute(*model));
+                rank.compute(training.compute(model));
                 for size in &stripes {
                     for root in &sources {
                         casts.broadcast(&rank, cast, (*root, *size), casts.buffers.sender).await?;
@@ -154,8 +179,8 @@ fn report(casts: &Casts, training: &Training, measured: &[(Time, Time)]) -> Tool
     );
     let mut points = Vec::new();
     for (model, found) in training.models.iter().zip(measured.chunks(casts.casts.len().max(1))) {
-        let bytes: Bytes = model.layers().into_iter().sum();
-        let compute = training.compute(*model).as_us_f64() / 1e3;
+        let bytes: Bytes = model.layers.iter().copied().sum();
+        let compute = training.compute(model).as_us_f64() / 1e3;
         let times: Vec<f64> =
             found.iter().map(|(begun, ended)| ended.since(*begun).as_us_f64() / 1e3 / f64::from(training.iterations)).collect();
         for (cast, time) in casts.casts.iter().zip(&times) {
@@ -163,7 +188,7 @@ fn report(casts: &Casts, training: &Training, measured: &[(Time, Time)]) -> Tool
             let _ = writeln!(
                 text,
                 "{:<10}{:<width$}{:>16.1}{compute:>14.2}{:>14.2}{time:>15.2}{saved:>10.1}",
-                model.name(),
+                model.name,
                 cast.asked,
                 bytes.0 as f64 / 1e6,
                 time - compute
