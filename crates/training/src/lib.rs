@@ -17,6 +17,7 @@
 pub mod layer;
 mod layout;
 pub mod memory;
+pub mod operations;
 pub mod pipeline;
 pub mod roofline;
 pub mod shape;

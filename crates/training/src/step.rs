@@ -220,7 +220,7 @@ fn gathered<T: CommunicationTimes>(
 }
 
 /// What computing takes longer while a collective has some of the processors for `span`.
-fn slowed(span: Span, taken: u32, roofline: &Roofline) -> Span {
+pub(crate) fn slowed(span: Span, taken: u32, roofline: &Roofline) -> Span {
     let all = roofline.processors();
     let taken = taken.min(all.saturating_sub(1));
     // In `span` of the collective, `all − taken` processors do what all would have done in that share of it.
@@ -327,4 +327,4 @@ fn copies<T: CommunicationTimes>(
 
 /// Bytes of a parameter that Adam reads and writes beside the gradient: master copy and two moments in 32 bits, there and back, and the
 /// copy in 16 bits.
-const ADAM_BYTES: u64 = 26;
+pub(crate) const ADAM_BYTES: u64 = 26;

@@ -1,6 +1,7 @@
 //! `fabriscope train`: a step of training on a cluster.
 
 use clap::ValueEnum;
+use fabriscope::ByMessages;
 use fabriscope::training::{Attention, Layout, Precision, Recompute, Schedule, Sharding};
 
 use crate::context::Context;
@@ -76,6 +77,9 @@ pub struct Args {
     /// Rank the layouts of all GPUs of the cluster
     #[arg(long)]
     search: bool,
+    /// Run the step message by message as well: by flows, or by packets and by flows
+    #[arg(long, value_enum, conflicts_with = "search")]
+    engine: Option<By>,
     /// Go on where a GPU has too little memory
     #[arg(long)]
     oversize: bool,
@@ -94,6 +98,15 @@ enum Overlap {
     Pipeline,
     /// Gathers and scatters of tensor groups that share sequences
     Tensor,
+}
+
+/// By what the step runs message by message.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum By {
+    /// Packets, and flows beside them
+    Packet,
+    /// Flows
+    Flow,
 }
 
 /// What is computed again.
@@ -155,6 +168,12 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         .progress(|done, all| progress.at(done, all));
     if let Some(tokens) = args.sequence {
         question = question.sequence(tokens);
+    }
+    if let Some(by) = args.engine {
+        question = question.by_messages(match by {
+            By::Packet => ByMessages::Packets,
+            By::Flow => ByMessages::Flows,
+        });
     }
     if args.search {
         question = question.searched();

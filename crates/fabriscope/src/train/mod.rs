@@ -3,6 +3,7 @@
 mod search;
 mod shown;
 mod times;
+mod whole;
 
 use fabriscope_catalog::{Catalog, Gpu, Kind, Model, ResolvedCluster};
 use fabriscope_report::Outcome;
@@ -16,6 +17,7 @@ use crate::error::Error;
 use crate::on_cluster::OnCluster;
 use shown::{by_use, gb};
 use times::{ClusterTimes, Network};
+pub use whole::ByMessages;
 
 /// What a step of training takes: `train("llama3-70b", "azure-ndh100v5:16").layout(layout)`. A model is a name of the catalogue.
 #[must_use]
@@ -28,6 +30,7 @@ pub fn train(model: &str, cluster: impl Into<OnCluster>) -> Train<'static> {
         sequence: None,
         searched: false,
         oversized: false,
+        by_messages: None,
         progress: None,
     }
 }
@@ -41,6 +44,7 @@ pub struct Train<'a> {
     sequence: Option<u32>,
     searched: bool,
     oversized: bool,
+    by_messages: Option<ByMessages>,
     progress: Option<Box<dyn Fn(usize, usize) + 'a>>,
 }
 
@@ -75,6 +79,12 @@ impl<'a> Train<'a> {
     #[must_use]
     pub fn oversized(mut self) -> Train<'a> {
         self.oversized = true;
+        self
+    }
+    /// Runs the step message by message as well.
+    #[must_use]
+    pub fn by_messages(mut self, by: ByMessages) -> Train<'a> {
+        self.by_messages = Some(by);
         self
     }
     /// Hears how many layouts of all are done.
@@ -123,7 +133,11 @@ impl<'a> Train<'a> {
         let others = [with(Network::TwiceAsFast)?.parts.total(), with(Network::None)?.parts.total()];
         times.on(Network::AsItIs);
         let compared = times.compared(self.layout.data_group(), gradients)?;
-        Ok(shown::outcome(&job, &self.layout, &step, (others, compared)))
+        let mut outcome = shown::outcome(&job, &self.layout, &step, (others, compared));
+        if let Some(by) = self.by_messages {
+            whole::add(&mut outcome, &job, &self.layout, (&step, by), &mut times)?;
+        }
+        Ok(outcome)
     }
 
     fn job(&self, catalog: &Catalog) -> Result<Job, Error> {
@@ -162,8 +176,12 @@ fn fits(job: &Job, layout: &Layout) -> Result<(), Error> {
 }
 
 fn made(job: &Job, layout: &Layout, times: &mut ClusterTimes<'_>) -> Result<Step, Error> {
-    step(&job.model.transformer, layout, &job.roofline, times).map_err(|error| match error {
+    step(&job.model.transformer, layout, &job.roofline, times).map_err(stepped)
+}
+
+fn stepped(error: StepError<Error>) -> Error {
+    match error {
         StepError::Times(error) => error,
         StepError::Layout(error) => error.into(),
-    })
+    }
 }
