@@ -40,6 +40,7 @@ pub use check::{CheckError, Checked};
 pub use collective::{Collective, Element, Operation};
 pub use detect::{Format, detect};
 pub use error::{Position, Problem, TraceError};
+pub use format::aicb_write::write as write_aicb;
 pub use format::chakra::{ChakraFiles, write as write_chakra};
 pub use format::goal::{GoalError, binary as goal_binary, text as goal_text};
 pub use format::nccl_tuner::{Choice, choices};

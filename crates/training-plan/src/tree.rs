@@ -27,7 +27,7 @@ pub(crate) fn add(call: &mut CallBuilder<'_>, chosen: &Chosen, proxies: Span) {
 }
 
 /// A connection that is being filled.
-struct Way {
+struct Connection {
     /// Ranks of the schedule.
     ends: (u32, u32),
     tag: u32,
@@ -35,9 +35,9 @@ struct Way {
     receives: Vec<OpId>,
 }
 
-impl Way {
-    fn new(call: &mut CallBuilder<'_>, (from, to): (u32, u32)) -> Way {
-        Way { ends: (call.rank(from), call.rank(to)), tag: call.tag(), sends: Vec::new(), receives: Vec::new() }
+impl Connection {
+    fn new(call: &mut CallBuilder<'_>, (from, to): (u32, u32)) -> Connection {
+        Connection { ends: (call.rank(from), call.rank(to)), tag: call.tag(), sends: Vec::new(), receives: Vec::new() }
     }
     /// Sends a slice that `from` has at `at`.
     fn send(&mut self, call: &mut CallBuilder<'_>, (at, ready): (u32, OpId), bytes: Bytes, (window, proxies, flags): (usize, Span, u32)) {
@@ -60,8 +60,8 @@ fn add_channel(call: &mut CallBuilder<'_>, channel: &Channel, edges: &[Edge], (e
     let mut nodes: Vec<u32> = edges.iter().flat_map(|edge| [call.node(edge.up.0), call.node(edge.up.1)]).collect();
     nodes.sort_unstable();
     nodes.dedup();
-    let mut up: Vec<Way> = edges.iter().map(|edge| Way::new(call, edge.up)).collect();
-    let mut down: Vec<Way> = edges.iter().map(|edge| Way::new(call, edge.down)).collect();
+    let mut up: Vec<Connection> = edges.iter().map(|edge| Connection::new(call, edge.up)).collect();
+    let mut down: Vec<Connection> = edges.iter().map(|edge| Connection::new(call, edge.down)).collect();
     let flags = call.tag();
     let slices: Vec<Bytes> = channel.loops.iter().flatten().copied().collect();
     let [pace_up, pace_down] = &channel.paces;

@@ -1,12 +1,17 @@
 //! `fabriscope train`: a step of training on a cluster.
 
+use std::path::{Path, PathBuf};
+
 use clap::ValueEnum;
-use fabriscope::ByMessages;
+use fabriscope::{Beside, ByMessages, Placement, StepFormat, Train};
 use fabriscope::training::{Attention, Layout, Precision, Recompute, Schedule, Sharding};
+
+use fabriscope_report::Outcome;
+use fabriscope_units::Bytes;
 
 use crate::context::Context;
 use crate::error::{Failure, Verdict};
-use crate::output::{Output, OutputArgs};
+use crate::output::{Output, OutputArgs, write_with};
 use crate::progress::Progress;
 
 /// Says what a step of training takes on a cluster, part by part, and what of it is the network.
@@ -80,6 +85,24 @@ pub struct Args {
     /// Run the step message by message as well: by flows, or by packets and by flows
     #[arg(long, value_enum, conflicts_with = "search")]
     engine: Option<By>,
+    /// Run so many such jobs beside each other, each on nodes of its own, and say what each loses
+    #[arg(long, value_name = "JOBS", conflicts_with = "search")]
+    jobs: Option<u32>,
+    /// Which nodes the jobs get
+    #[arg(long, value_enum, default_value_t = Nodes::Packed, requires = "jobs")]
+    placement: Nodes,
+    /// What each adapter of the jobs writes to the nodes behind them meanwhile
+    #[arg(long, value_name = "BYTES", requires = "jobs")]
+    storage: Option<Bytes>,
+    /// Seed of --placement random
+    #[arg(long, default_value_t = 1, requires = "jobs")]
+    seed: u64,
+    /// Write the step for another simulator, to a file, or to a folder with --format chakra
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["search", "engine", "jobs"])]
+    write_trace: Option<PathBuf>,
+    /// What is written
+    #[arg(long, value_enum, default_value_t = As::Goal, requires = "write_trace")]
+    format: As,
     /// Go on where a GPU has too little memory
     #[arg(long)]
     oversize: bool,
@@ -98,6 +121,32 @@ enum Overlap {
     Pipeline,
     /// Gathers and scatters of tensor groups that share sequences
     Tensor,
+}
+
+/// Which nodes jobs get.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Nodes {
+    /// Each job's side by side
+    Packed,
+    /// In turn
+    Interleaved,
+    /// Any
+    Random,
+}
+
+/// What a step is written as.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum As {
+    /// Messages between nodes, for LogGOPSim and ATLAHS
+    Goal,
+    /// The same, binary
+    GoalBin,
+    /// Kernels, collectives and messages of every rank, for ASTRA-sim
+    Chakra,
+    /// Computation and collectives of one rank, for SimAI
+    Simai,
+    /// Collectives and messages of one rank, for AICB
+    Aicb,
 }
 
 /// By what the step runs message by message.
@@ -157,7 +206,9 @@ enum Scores {
 const EXAMPLES: &str = "\
 Examples:
   fabriscope train --model llama3-8b --on azure-ndh100v5:2 --tp 4 --dp 4 --sequence-parallel --sharding optimizer
-  fabriscope train --model llama3-8b --on azure-ndh100v5:4 --global-batch 64 --search";
+  fabriscope train --model llama3-8b --on azure-ndh100v5:4 --global-batch 64 --search
+  fabriscope train --model gpt3-13b --on azure-ndh100v5:16 --tp 8 --pp 2 --dp 8 --sharding optimizer --engine flow
+  fabriscope train --model llama3-8b --on azure-ndh100v5:2 --tp 8 --dp 2 --write-trace step.goal";
 
 /// Runs the command.
 pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
@@ -181,8 +232,47 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     if args.oversize {
         question = question.oversized();
     }
+    if let Some(jobs) = args.jobs {
+        let placement = match args.placement {
+            Nodes::Packed => Placement::Packed,
+            Nodes::Interleaved => Placement::Interleaved,
+            Nodes::Random => Placement::Random,
+        };
+        question = question.beside(Beside { jobs, placement, storage: args.storage, seed: args.seed });
+    }
+    if let Some(path) = &args.write_trace {
+        return write_trace(question, path, args.format, (args, output));
+    }
     let outcome = question.outcome().map_err(Failure::of)?;
     drop(progress);
+    args.output.write(&outcome, output)
+}
+
+/// Writes the step, and says what is in the files.
+fn write_trace(question: Train<'_>, path: &Path, format: As, (args, output): (&Args, &mut Output)) -> Result<Verdict, Failure> {
+    let format = match format {
+        As::Goal => StepFormat::Goal,
+        As::GoalBin => StepFormat::GoalBinary,
+        As::Chakra => StepFormat::Chakra,
+        As::Simai => StepFormat::SimAi,
+        As::Aicb => StepFormat::Aicb,
+    };
+    let files = question.files(format).map_err(Failure::of)?;
+    if format.is_folder() {
+        let refused = |error: std::io::Error| {
+            Failure::told(format!("{}: cannot be made: {error}", path.display()), "choose a folder that you may write to")
+        };
+        std::fs::create_dir_all(path).map_err(refused)?;
+    }
+    let mut bytes = 0;
+    for (name, content) in &files {
+        let file = if format.is_folder() { path.join(name) } else { path.to_owned() };
+        write_with(&file, |writer| writer.write_all(content))?;
+        bytes += content.len();
+    }
+    let mut outcome = Outcome::new();
+    outcome.note(format!("{} files of {bytes} bytes in all at {}; read them: fabriscope trace PATH", files.len(), path.display()));
+    outcome.set("files", files.len()).set("bytes", bytes);
     args.output.write(&outcome, output)
 }
 

@@ -1,9 +1,11 @@
 //! The question what a step of training takes on a cluster, and what of it is the network.
 
+mod beside;
 mod search;
 mod shown;
 mod times;
 mod whole;
+mod written;
 
 use fabriscope_catalog::{Catalog, Gpu, Kind, Model, ResolvedCluster};
 use fabriscope_report::Outcome;
@@ -17,7 +19,9 @@ use crate::error::Error;
 use crate::on_cluster::OnCluster;
 use shown::{by_use, gb};
 use times::{ClusterTimes, Network};
+pub use beside::{Beside, Placement};
 pub use whole::ByMessages;
+pub use written::StepFormat;
 
 /// What a step of training takes: `train("llama3-70b", "azure-ndh100v5:16").layout(layout)`. A model is a name of the catalogue.
 #[must_use]
@@ -31,6 +35,7 @@ pub fn train(model: &str, cluster: impl Into<OnCluster>) -> Train<'static> {
         searched: false,
         oversized: false,
         by_messages: None,
+        beside: None,
         progress: None,
     }
 }
@@ -45,6 +50,7 @@ pub struct Train<'a> {
     searched: bool,
     oversized: bool,
     by_messages: Option<ByMessages>,
+    beside: Option<Beside>,
     progress: Option<Box<dyn Fn(usize, usize) + 'a>>,
 }
 
@@ -87,6 +93,12 @@ impl<'a> Train<'a> {
         self.by_messages = Some(by);
         self
     }
+    /// Runs several such jobs beside each other, message by message.
+    #[must_use]
+    pub fn beside(mut self, beside: Beside) -> Train<'a> {
+        self.beside = Some(beside);
+        self
+    }
     /// Hears how many layouts of all are done.
     #[must_use]
     pub fn progress(mut self, progress: impl Fn(usize, usize) + 'a) -> Train<'a> {
@@ -115,15 +127,11 @@ impl<'a> Train<'a> {
             };
             return search::search(catalog, &job, &self.layout, &heard);
         }
-        let (gpus, there) = (self.layout.gpus(), gpus_of(&job));
-        let gpus = u32::try_from(gpus).ok().filter(|gpus| *gpus <= there).ok_or_else(|| Error::Training {
-            message: format!("{gpus} GPUs for the job, and `{}` has {there}", job.parts.name),
-            help: "make tensor · pipeline · data · context as many as there are, or take more nodes: CLUSTER:NODES".to_owned(),
-        })?;
-        if !self.oversized {
-            fits(&job, &self.layout)?;
+        let mut times = self.times(catalog, &job)?;
+        if let Some(beside) = self.beside {
+            let by = self.by_messages.unwrap_or(ByMessages::Flows);
+            return beside::outcome(&job, &self.layout, &mut times, (beside, by));
         }
-        let mut times = ClusterTimes::new(catalog, job.parts.clone(), gpus)?;
         let step = made(&job, &self.layout, &mut times)?;
         let gradients = Bytes(2 * parameters_of_rank(&job.model.transformer, &self.layout).0);
         let mut with = |network| {
@@ -138,6 +146,30 @@ impl<'a> Train<'a> {
             whole::add(&mut outcome, &job, &self.layout, (&step, by), &mut times)?;
         }
         Ok(outcome)
+    }
+
+    /// The step as files of other simulators, by name and content.
+    ///
+    /// # Errors
+    /// As [`outcome`](Train::outcome), and operations that the format has no form for.
+    pub fn files(self, format: StepFormat) -> Result<Vec<(String, Vec<u8>)>, Error> {
+        let catalog = catalog(self.catalog)?;
+        let job = self.job(catalog)?;
+        let mut times = self.times(catalog, &job)?;
+        written::files(&job, &self.layout, &mut times, format)
+    }
+
+    /// The times of a job that there is room for.
+    fn times<'c>(&self, catalog: &'c Catalog, job: &Job) -> Result<ClusterTimes<'c>, Error> {
+        let (gpus, there) = (self.layout.gpus(), gpus_of(job));
+        let gpus = u32::try_from(gpus).ok().filter(|gpus| *gpus <= there).ok_or_else(|| Error::Training {
+            message: format!("{gpus} GPUs for the job, and `{}` has {there}", job.parts.name),
+            help: "make tensor · pipeline · data · context as many as there are, or take more nodes: CLUSTER:NODES".to_owned(),
+        })?;
+        if !self.oversized {
+            fits(job, &self.layout)?;
+        }
+        ClusterTimes::new(catalog, job.parts.clone(), gpus)
     }
 
     fn job(&self, catalog: &Catalog) -> Result<Job, Error> {

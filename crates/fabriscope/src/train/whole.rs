@@ -2,11 +2,11 @@
 //!
 //! Modelled: all messages between nodes of all GPUs, as `fabriscope_training_plan` makes them; groups within nodes are times that NCCL gives step
 //! by step. The parts are those of the GPU that ends last.
-//! Not modelled: what `fabriscope_training_plan` leaves out.
+//! Not modelled: what `fabriscope_training_plan` leaves out; adapters that share a way to their GPUs.
 
 use std::sync::Arc;
 
-use fabriscope_engine::{Connections, Engine, Job as Work, RunOptions, Stats, Watch};
+use fabriscope_engine::{Cluster, Engine, Stats};
 use fabriscope_engine_flow::FlowEngine;
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_report::{Cell, Column, Grid, Outcome};
@@ -16,6 +16,7 @@ use fabriscope_training::{Layout, Step};
 use fabriscope_training_plan::{Placed, PlanError, Planner, Seats, Spent};
 use fabriscope_units::{Remedy, Span, Time};
 
+use super::beside::{firsts, played};
 use super::shown::{ms, percent};
 use super::times::ClusterTimes;
 use super::{Job, stepped};
@@ -52,28 +53,31 @@ impl Messages {
         Ok(Messages { schedule: Arc::new(schedule), placed, stages })
     }
 
-    fn run(&self, times: &ClusterTimes<'_>, engine: &dyn Engine) -> Result<(Spent, Stats), Error> {
-        let work = Work::schedule(Arc::clone(&self.schedule), Connections::default());
-        let options = RunOptions { op_times: Watch::On, threads: THREADS, ..RunOptions::default() };
-        let run = engine.run(&times.cluster, work, &options, 1).map_err(|error| Error::Training {
-            message: format!("the step by messages: {error}"),
-            help: error.remedy().unwrap_or_else(|| "ask without --engine".to_owned()),
-        })?;
-        let mut first = vec![0_usize];
-        for rank in 0..self.schedule.ranks() {
-            first.push(first[rank as usize] + self.schedule.kinds(rank).len());
-        }
-        let mut worst = Spent::default();
+    /// What the last GPU of a stage spent its time on, when the last of all was done, and what happened.
+    fn run(&self, (cluster, engine): (&Cluster, &dyn Engine), of_stage: u32) -> Result<(Spent, Span, Stats), Error> {
+        let run = played(cluster, engine, &self.schedule)?;
+        let first = firsts(&self.schedule);
+        let (mut worst, mut end) = (Spent::default(), Span::ZERO);
         for (rank, stage, tasks) in &self.placed.gpus {
             let at = |op: fabriscope_schedule::OpId| run.ops.get(first[*rank as usize] + op.0 as usize).copied().unwrap_or_default();
             let of: Vec<(Time, Time)> = tasks.iter().map(|task| (at(task.begin).started, at(task.end).ended)).collect();
             let spent = Spent::of(&self.stages[*stage as usize], &of);
-            if spent.total() > worst.total() {
+            end = end.max(spent.total());
+            if *stage == of_stage && spent.total() > worst.total() {
                 worst = spent;
             }
         }
-        Ok((worst, run.stats))
+        Ok((worst, end, run.stats))
     }
+}
+
+/// The cluster with the memory that messages come from right at each adapter: GPUs share no switch of the node with other adapters' traffic.
+pub(super) fn at_adapters(cluster: &Cluster) -> Cluster {
+    let mut cluster = cluster.clone();
+    for group in &mut cluster.groups {
+        (group.reach, group.inside) = (None, None);
+    }
+    cluster
 }
 
 fn seats(job: &Job, times: &ClusterTimes<'_>) -> Seats {
@@ -90,10 +94,11 @@ pub(super) fn add(
 ) -> Result<(), Error> {
     let messages = Messages::of(job, layout, times)?;
     let counts = messages.schedule.stats();
-    let flows = messages.run(times, &FlowEngine)?;
-    let packets = if by == ByMessages::Packets { Some(messages.run(times, &PacketEngine)?) } else { None };
+    let cluster = at_adapters(&times.cluster);
+    let flows = messages.run((&cluster, &FlowEngine), step.stage)?;
+    let packets = if by == ByMessages::Packets { Some(messages.run((&cluster, &PacketEngine), step.stage)?) } else { None };
     let analytic = in_parts(step, layout, times);
-    let (last, stats) = packets.unwrap_or(flows);
+    let (last, end, stats) = packets.unwrap_or(flows);
     let mut columns = vec![Column::words("part, by messages", "part"), Column::number("time line ms", "analytic_ms")];
     columns.push(Column::number("flows ms", "flow_ms"));
     if packets.is_some() {
@@ -103,7 +108,7 @@ pub(super) fn add(
     let mut grid = Grid::new(columns);
     let mut row = |name: &str, analytic: Span, of: &dyn Fn(&Spent) -> Span| {
         let mut cells = vec![Cell::word(name), Cell::number(ms(analytic), 3), Cell::number(ms(of(&flows.0)), 3)];
-        cells.extend(packets.map(|(spent, _)| Cell::number(ms(of(&spent)), 3)));
+        cells.extend(packets.map(|(spent, ..)| Cell::number(ms(of(&spent)), 3)));
         let off = of(&last);
         cells.push(if off > Span::ZERO { Cell::number(percent(analytic, off) - 100.0, 2) } else { Cell::none() });
         grid.push(cells);
@@ -122,9 +127,12 @@ pub(super) fn add(
         if packets.is_some() { format!("{} packets, {} hops, ", stats.packets, stats.packet_hops) } else { String::new() },
         format_args!("{} events", stats.events),
     ));
+    if end > last.total() {
+        outcome.note(format!("a GPU of another stage is done after {:.3} ms", ms(end)));
+    }
     outcome.note("`time line` is the step above, whose groups are fluids that do not meet each other");
-    outcome.set("step_by_messages_s", last.total().as_s_f64());
-    outcome.set("flow_step_s", flows.0.total().as_s_f64());
+    outcome.set("step_by_messages_s", end.as_s_f64());
+    outcome.set("flow_step_s", flows.1.as_s_f64());
     Ok(())
 }
 
@@ -145,7 +153,7 @@ fn in_parts(step: &Step, layout: &Layout, times: &ClusterTimes<'_>) -> Spent {
     spent
 }
 
-fn planned(error: &PlanError) -> Error {
+pub(super) fn planned(error: &PlanError) -> Error {
     Error::Training {
         message: format!("the step as messages: {error}"),
         help: error.remedy().unwrap_or_else(|| "ask without --engine".to_owned()),
@@ -153,4 +161,4 @@ fn planned(error: &PlanError) -> Error {
 }
 
 /// Parts of the fabric that run beside each other, where packets leave that to it.
-const THREADS: usize = 2;
+pub(super) const THREADS: usize = 2;
