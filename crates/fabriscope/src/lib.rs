@@ -53,6 +53,6 @@ pub use fabriscope_training as training;
 pub use on_cluster::OnCluster;
 pub use replay::replay;
 pub use sweep::{Sweep, sweep};
-pub use train::{Exchange, Train, train};
+pub use train::{Beside, ByMessages, Exchange, Placement, StepFormat, Train, train};
 pub use validate::{Validate, cited, validate};
 pub use vary::{Sensitivity, sensitivity};

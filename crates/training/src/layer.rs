@@ -507,7 +507,7 @@ impl Passes {
 }
 
 /// The multiplication that reads what a group gathers, or makes what it scatters; an all-reduce waits for all of it.
-fn beside(work: &[Work], index: usize, operation: Operation) -> Option<Kernel> {
+pub(crate) fn beside(work: &[Work], index: usize, operation: Operation) -> Option<Kernel> {
     let neighbour = match operation {
         Operation::AllGather => work.get(index + 1),
         Operation::ReduceScatter => index.checked_sub(1).and_then(|before| work.get(before)),
@@ -518,13 +518,13 @@ fn beside(work: &[Work], index: usize, operation: Operation) -> Option<Kernel> {
 
 /// What of a group's operation is left where it goes in as many pieces as there are ranks, each beside a piece of a multiplication: one piece
 /// that nothing is beside, and what is longer than the multiplication.
-fn piecewise(whole: Span, product: Span, ranks: u32) -> Span {
+pub(crate) fn piecewise(whole: Span, product: Span, ranks: u32) -> Span {
     let piece = whole / u64::from(ranks.max(1));
     piece + (whole - piece).saturating_sub(product - product / u64::from(ranks.max(1)))
 }
 
 /// The multiplications that give the gradients of the input and of the weights.
-fn gradients(kernel: Kernel) -> (Kernel, Kernel) {
+pub(crate) fn gradients(kernel: Kernel) -> (Kernel, Kernel) {
     match kernel {
         Kernel::Matrix { m, n, k, batch, precision } => {
             (Kernel::Matrix { m, n: k, k: n, batch, precision }, Kernel::Matrix { m: k, n, k: m, batch, precision })
@@ -534,7 +534,7 @@ fn gradients(kernel: Kernel) -> (Kernel, Kernel) {
 }
 
 /// What a group does backward where it does this forward.
-const fn mirrored(operation: Operation) -> Operation {
+pub(crate) const fn mirrored(operation: Operation) -> Operation {
     match operation {
         Operation::AllGather => Operation::ReduceScatter,
         Operation::ReduceScatter => Operation::AllGather,
@@ -542,7 +542,7 @@ const fn mirrored(operation: Operation) -> Operation {
     }
 }
 
-fn group(layout: &Layout, purpose: Purpose) -> Group {
+pub(crate) fn group(layout: &Layout, purpose: Purpose) -> Group {
     match purpose {
         Purpose::Tensor => layout.tensor_group(),
         Purpose::Context => layout.context_group(),

@@ -25,6 +25,7 @@ pub mod gathering;
 pub mod layer;
 mod layout;
 pub mod memory;
+pub mod operations;
 pub mod pipeline;
 pub mod recommendation;
 pub mod roofline;

@@ -504,4 +504,4 @@ fn hide(copies: &mut Copies, model: &Transformer, layout: &Layout, roofline: &Ro
 
 /// Bytes of a parameter that Adam reads and writes beside the gradient: master copy and two moments in 32 bits, there and back, and the
 /// copy in 16 bits.
-const ADAM_BYTES: u64 = 26;
+pub(crate) const ADAM_BYTES: u64 = 26;

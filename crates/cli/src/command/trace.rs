@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use fabriscope_report::{Cell, Column, Grid, Outcome, Verdict};
-use fabriscope_traces::{Gaps, Kind, Trace, read};
-use fabriscope_units::Bytes;
+use fabriscope_traces::{Gaps, Kind, LogGp, Trace, loggp, read};
+use fabriscope_units::{Bytes, Remedy, Span, Time};
 use serde_json::json;
 
 use crate::context::Context;
@@ -28,13 +28,31 @@ pub struct Args {
     /// Computation as recorded, times this, as `1`, `0` or `3/2`; with --on
     #[arg(long, value_name = "FACTOR", default_value = "1", requires = "on")]
     compute: String,
+    /// Their times under LogGP, without a cluster: latency, overhead, gap, gap of a byte, the longest eager message; spans as `2.5us`
+    #[arg(long, value_name = "L,o,g,G[,S]", value_parser = parameters)]
+    loggp: Option<LogGp>,
     #[command(flatten)]
     output: OutputArgs,
+}
+
+/// The parameters of LogGP.
+fn parameters(text: &str) -> Result<LogGp, String> {
+    let words: Vec<&str> = text.split(',').map(str::trim).collect();
+    let (spans, eager) = match words[..] {
+        [l, o, g, per_byte] => ([l, o, g, per_byte], None),
+        [l, o, g, per_byte, s] => ([l, o, g, per_byte], Some(s)),
+        _ => return Err(format!("{} numbers: write L,o,g,G or L,o,g,G,S, as 2.5us,1.5us,1us,0.04ns,64KiB", words.len())),
+    };
+    let span = |word: &str| word.parse::<Span>().map_err(|error| error.in_full());
+    let [latency, overhead, gap, per_byte] = [span(spans[0])?, span(spans[1])?, span(spans[2])?, span(spans[3])?];
+    let eager = eager.map(|word| word.parse::<Bytes>().map_err(|error| error.in_full())).transpose()?;
+    Ok(LogGp { latency, overhead, gap, per_byte, eager })
 }
 
 const EXAMPLES: &str = "\
 Examples:
   fabriscope trace examples/traces/ping-pong.goal
+  fabriscope trace examples/traces/ping-pong.goal --loggp 2.5us,1.5us,1us,0.04ns,64KiB
   fabriscope trace examples/traces/tensor-parallel.txt --ranks 8    the workload of one rank, for all eight
   fabriscope trace mine.0.et mine.1.et comm_group.json --json       files of one name but for their rank are one trace
   fabriscope trace my-run/testtrace.meta                            all ranks of a trace of DUMPI";
@@ -63,6 +81,9 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         outcome.note(text.clone());
         checks.push(text);
     }
+    if let Some(parameters) = &args.loggp {
+        outcome.text("\n").keyed_table("loggp", under_loggp(&traces, parameters)?);
+    }
     if let Some(cluster) = &args.on {
         let grid = fabriscope::replay(Some(context.catalog()?), &traces, cluster, gaps(&args.compute)?).map_err(Failure::of)?;
         outcome.text("\n").keyed_table("replayed", grid);
@@ -79,6 +100,27 @@ fn gaps(factor: &str) -> Result<Gaps, Failure> {
         (Ok(numerator), Ok(denominator)) if denominator > 0 => Ok(Gaps::Scaled { numerator, denominator }),
         _ => Err(Failure::told(format!("computation times `{factor}`"), "write a number or a fraction, such as 2, 0 or 3/2")),
     }
+}
+
+/// When the ranks of each trace are done under LogGP.
+fn under_loggp(traces: &[Trace], parameters: &LogGp) -> Result<Grid, Failure> {
+    let columns = [("ranks", "ranks"), ("messages", "messages"), ("LogGP us", "loggp_us"), ("first rank us", "first_us")];
+    let mut grid = Grid::new(
+        std::iter::once(Column::words("trace", "trace")).chain(columns.into_iter().map(|(title, key)| Column::number(title, key))),
+    );
+    for trace in traces {
+        let times = loggp(trace, parameters).map_err(Failure::of)?;
+        let first = times.ranks.iter().copied().min().unwrap_or_default();
+        let us = |at: Time| Cell::number(at.since(Time::ZERO).as_us_f64(), 3);
+        grid.push([
+            Cell::word(trace.name.as_str()),
+            Cell::count(times.ranks.len()),
+            Cell::count(times.messages),
+            us(times.end()),
+            us(first),
+        ]);
+    }
+    Ok(grid)
 }
 
 /// A row for each trace.

@@ -1,12 +1,16 @@
 //! `fabriscope train`: a step of training on a cluster.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use fabriscope::training::checkpoint::Checkpoint;
 use fabriscope::training::stragglers::Unevenness;
 use fabriscope::training::{Attention, Layout, Precision, Recompute, Schedule, Sharding};
+use fabriscope::{Beside, ByMessages, Placement, StepFormat, Train};
 use fabriscope_units::Rate;
+
+use fabriscope_report::Outcome;
+use fabriscope_units::Bytes;
 
 use crate::context::Context;
 use crate::error::{Failure, Verdict};
@@ -48,6 +52,24 @@ pub struct Args {
     /// Write what every stage does when: for Perfetto (.pftrace), or as Chrome's trace events (.json)
     #[arg(long, value_name = "FILE", conflicts_with = "search")]
     trace: Option<PathBuf>,
+    /// Run the step message by message as well: by flows, or by packets and by flows
+    #[arg(long, value_enum, conflicts_with = "search")]
+    engine: Option<Runs>,
+    /// Run so many such jobs beside each other, each on nodes of its own, and say what each loses
+    #[arg(long, value_name = "JOBS", conflicts_with = "search")]
+    jobs: Option<u32>,
+    /// Which nodes the jobs get
+    #[arg(long, value_enum, default_value_t = Nodes::Packed, requires = "jobs")]
+    placement: Nodes,
+    /// What each adapter of the jobs writes to the nodes behind them meanwhile
+    #[arg(long, value_name = "BYTES", requires = "jobs")]
+    storage: Option<Bytes>,
+    /// Write the step for another simulator, to a file, or to a folder with --format chakra
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["search", "engine", "jobs"])]
+    write_trace: Option<PathBuf>,
+    /// What is written
+    #[arg(long, value_enum, default_value_t = As::Goal, requires = "write_trace")]
+    format: As,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -169,6 +191,41 @@ enum Overlap {
     Tensor,
 }
 
+/// Which nodes jobs get.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Nodes {
+    /// Each job's side by side
+    Packed,
+    /// In turn
+    Interleaved,
+    /// Any
+    Random,
+}
+
+/// What a step is written as.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum As {
+    /// Messages between nodes, for LogGOPSim and ATLAHS
+    Goal,
+    /// The same, binary
+    GoalBin,
+    /// Kernels, collectives and messages of every rank, for ASTRA-sim
+    Chakra,
+    /// Computation and collectives of one rank, for SimAI
+    Simai,
+    /// Collectives and messages of one rank, for AICB
+    Aicb,
+}
+
+/// By what the step runs message by message.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Runs {
+    /// Packets, and flows beside them
+    Packet,
+    /// Flows
+    Flow,
+}
+
 /// What is computed again.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Again {
@@ -223,6 +280,8 @@ Examples:
   fabriscope train --model llama3-8b --on azure-ndh100v5:1 --tp 8 --jitter 0.02 --straggler 3:1.2 --steps 50
   fabriscope train --model llama3-8b --on azure-ndh100v5:1 --tp 8 --checkpoint-every 100 --node-rate '10 GB/s'
   fabriscope train --model llama3-8b --on azure-ndh100v5:4 --global-batch 64 --search
+  fabriscope train --model gpt3-13b --on azure-ndh100v5:16 --tp 8 --pp 2 --dp 8 --sharding optimizer --engine flow
+  fabriscope train --model llama3-8b --on azure-ndh100v5:2 --tp 8 --dp 2 --write-trace step.goal
   fabriscope train --model alexnet --on ri2-gpu:4 --dp 4 --global-batch 64 --exchange broadcast
   fabriscope train --model dlrm-mlperf --on azure-nda100v4:1 --dp 8 --global-batch 65536 --mixed
   fabriscope train --model gpt3-xl --on cs-2-16 --dp 16 --global-batch 528 --micro-batch 11 --strategy weight-streaming
@@ -243,6 +302,12 @@ fn rate(text: &str) -> Result<Rate, String> {
 pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
     let progress = Progress::new("layouts");
     let mut question = args.job.question().catalog(context.catalog()?).progress(|done, all| progress.at(done, all));
+    if let Some(by) = args.engine {
+        question = question.by_messages(match by {
+            Runs::Packet => ByMessages::Packets,
+            Runs::Flow => ByMessages::Flows,
+        });
+    }
     if args.search {
         question = question.searched();
     }
@@ -253,6 +318,17 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     }
     if let Some(every) = args.checkpoint_every {
         question = question.checkpoint(Checkpoint { every, node: args.node_rate, storage: args.storage_rate });
+    }
+    if let Some(jobs) = args.jobs {
+        let placement = match args.placement {
+            Nodes::Packed => Placement::Packed,
+            Nodes::Interleaved => Placement::Interleaved,
+            Nodes::Random => Placement::Random,
+        };
+        question = question.beside(Beside { jobs, placement, storage: args.storage, seed: context.seed() });
+    }
+    if let Some(path) = &args.write_trace {
+        return write_trace(question, path, args.format, (args, output));
     }
     let Some(path) = &args.trace else {
         let outcome = question.outcome().map_err(Failure::of)?;
@@ -268,6 +344,34 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     let (outcome, processes) = question.planned().map_err(Failure::of)?;
     drop(progress);
     write_with(path, |writer| write(&processes, writer))?;
+    args.output.write(&outcome, output)
+}
+
+/// Writes the step, and says what is in the files.
+fn write_trace(question: Train<'_>, path: &Path, format: As, (args, output): (&Args, &mut Output)) -> Result<Verdict, Failure> {
+    let format = match format {
+        As::Goal => StepFormat::Goal,
+        As::GoalBin => StepFormat::GoalBinary,
+        As::Chakra => StepFormat::Chakra,
+        As::Simai => StepFormat::SimAi,
+        As::Aicb => StepFormat::Aicb,
+    };
+    let files = question.files(format).map_err(Failure::of)?;
+    if format.is_folder() {
+        let refused = |error: std::io::Error| {
+            Failure::told(format!("{}: cannot be made: {error}", path.display()), "choose a folder that you may write to")
+        };
+        std::fs::create_dir_all(path).map_err(refused)?;
+    }
+    let mut bytes = 0;
+    for (name, content) in &files {
+        let file = if format.is_folder() { path.join(name) } else { path.to_owned() };
+        write_with(&file, |writer| writer.write_all(content))?;
+        bytes += content.len();
+    }
+    let mut outcome = Outcome::new();
+    outcome.note(format!("{} files of {bytes} bytes in all at {}; read them: fabriscope trace PATH", files.len(), path.display()));
+    outcome.set("files", files.len()).set("bytes", bytes);
     args.output.write(&outcome, output)
 }
 

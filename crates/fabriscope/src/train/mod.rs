@@ -1,5 +1,6 @@
 //! The question what a step of training takes on a cluster, and what of it is the network.
 
+mod beside;
 mod changes;
 mod explained;
 mod hcl;
@@ -10,6 +11,8 @@ mod shown;
 mod streamed;
 mod times;
 mod uneven;
+mod whole;
+mod written;
 
 use fabriscope_catalog::{Catalog, Gpu, Kind, ResolvedCluster, Transformer};
 use fabriscope_report::Outcome;
@@ -24,8 +27,11 @@ use fabriscope_units::Bytes;
 use crate::ask::catalog;
 use crate::error::Error;
 use crate::on_cluster::OnCluster;
+pub use beside::{Beside, Placement};
 use shown::{by_use, gb};
 use times::{ClusterTimes, Network};
+pub use whole::ByMessages;
+pub use written::StepFormat;
 
 /// What a step of training takes: `train("llama3-70b", "azure-ndh100v5:16").layout(layout)`. A model is a name of the catalogue.
 #[must_use]
@@ -43,6 +49,8 @@ pub fn train(model: &str, cluster: impl Into<OnCluster>) -> Train<'static> {
         oversized: false,
         uneven: None,
         checkpoint: None,
+        by_messages: None,
+        beside: None,
         progress: None,
     }
 }
@@ -61,6 +69,8 @@ pub struct Train<'a> {
     oversized: bool,
     uneven: Option<Unevenness>,
     checkpoint: Option<Checkpoint>,
+    by_messages: Option<ByMessages>,
+    beside: Option<Beside>,
     progress: Option<Box<dyn Fn(usize, usize) + 'a>>,
 }
 
@@ -162,6 +172,18 @@ impl<'a> Train<'a> {
         self.checkpoint = Some(checkpoint);
         self
     }
+    /// Runs the step message by message as well.
+    #[must_use]
+    pub fn by_messages(mut self, by: ByMessages) -> Train<'a> {
+        self.by_messages = Some(by);
+        self
+    }
+    /// Runs several such jobs beside each other, message by message.
+    #[must_use]
+    pub fn beside(mut self, beside: Beside) -> Train<'a> {
+        self.beside = Some(beside);
+        self
+    }
     /// Hears how many layouts of all are done.
     #[must_use]
     pub fn progress(mut self, progress: impl Fn(usize, usize) + 'a) -> Train<'a> {
@@ -186,6 +208,15 @@ impl<'a> Train<'a> {
         }
         if self.searched {
             return search::search(catalog, &self.job(catalog)?, &self.layout, &self.heard());
+        }
+        if self.by_messages.is_some() || self.beside.is_some() {
+            self.has_operations()?;
+        }
+        if let Some(beside) = self.beside {
+            let job = self.job(catalog)?;
+            let mut times = self.times(catalog, &job)?;
+            let by = self.by_messages.unwrap_or(ByMessages::Flows);
+            return beside::outcome(&job, &self.layout, &mut times, (beside, by));
         }
         Ok(self.answered(false)?.0)
     }
@@ -237,11 +268,21 @@ impl<'a> Train<'a> {
         Ok(None)
     }
 
+    /// Whether all that is asked is among the operations of a step one by one.
+    fn has_operations(&self) -> Result<(), Error> {
+        if self.layout.shard.is_some() {
+            return Err(told(
+                "shares of some ranks only, message by message".to_owned(),
+                "leave --shard out, or --engine, --jobs and --write-trace",
+            ));
+        }
+        Ok(())
+    }
+
     fn answered(self, planned: bool) -> Result<(Outcome, Vec<Process>), Error> {
         let catalog = catalog(self.catalog)?;
         let job = self.job(catalog)?;
-        let gpus = self.room(&job)?;
-        let mut times = ClusterTimes::new(catalog, job.parts.clone(), gpus)?;
+        let mut times = self.times(catalog, &job)?;
         let step = made(&job, &self.layout, &mut times)?;
         let gradients = Bytes(2 * parameters_of_rank(&job.model.transformer, &self.layout).0);
         let mut with = |network| {
@@ -257,6 +298,9 @@ impl<'a> Train<'a> {
         }
         if let Some(checkpoint) = &self.checkpoint {
             uneven::checkpoints(&job, &self.layout, checkpoint, step.parts.total(), &mut outcome);
+        }
+        if let Some(by) = self.by_messages {
+            whole::add(&mut outcome, &job, &self.layout, (&step, by), &mut times)?;
         }
         let processes = if planned { plan::processes(&step, &self.layout) } else { Vec::new() };
         Ok((outcome, processes))
@@ -300,6 +344,24 @@ impl<'a> Train<'a> {
         let made = of(Network::AsItIs)?;
         let others = [of(Network::TwiceAsFast)?.parts.total(), of(Network::None)?.parts.total()];
         Ok(shown::outcome(job, &self.layout, &made, (others, None)))
+    }
+
+    /// The step as files of other simulators, by name and content.
+    ///
+    /// # Errors
+    /// As [`outcome`](Train::outcome), and operations that the format has no form for.
+    pub fn files(self, format: StepFormat) -> Result<Vec<(String, Vec<u8>)>, Error> {
+        self.has_operations()?;
+        let catalog = catalog(self.catalog)?;
+        let job = self.job(catalog)?;
+        let mut times = self.times(catalog, &job)?;
+        written::files(&job, &self.layout, &mut times, format)
+    }
+
+    /// The times of a job that there is room for.
+    fn times<'c>(&self, catalog: &'c Catalog, job: &Job) -> Result<ClusterTimes<'c>, Error> {
+        let gpus = self.room(job)?;
+        ClusterTimes::new(catalog, job.parts.clone(), gpus)
     }
 
     fn job(&self, catalog: &Catalog) -> Result<Job, Error> {

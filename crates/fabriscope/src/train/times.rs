@@ -25,13 +25,13 @@ use crate::error::Error;
 pub(crate) struct ClusterTimes<'a> {
     catalog: &'a Catalog,
     parts: ResolvedCluster,
-    cluster: Arc<Cluster>,
-    library: Library,
+    pub(super) cluster: Arc<Cluster>,
+    pub(super) library: Library,
     /// Of the job.
     gpus: u32,
     per_node: u32,
     /// The adapter of each GPU of a node.
-    adapters: Vec<u32>,
+    pub(super) adapters: Vec<u32>,
     known: BTreeMap<(Operation, Bytes, Group), Known>,
     /// The slowest of the fluids of a shape.
     rates: BTreeMap<(Group, Shape), (Rate, Span, FluidBound)>,
@@ -88,6 +88,19 @@ pub(crate) struct Comparison {
     pub bytes: Bytes,
     pub packets: Span,
     pub fluids: Span,
+}
+
+/// Which groups lie within nodes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct GroupsWithin {
+    per_node: u32,
+}
+
+impl GroupsWithin {
+    pub fn within(self, group: Group) -> bool {
+        let span = u64::from(group.size) * u64::from(group.stride);
+        span <= u64::from(self.per_node) && u64::from(self.per_node).is_multiple_of(span)
+    }
 }
 
 /// What is compared: long enough that rates count, short enough that packets are soon done.
@@ -229,9 +242,12 @@ impl<'a> ClusterTimes<'a> {
     }
 
     /// Whether all groups of the kind lie within nodes.
-    fn within(&self, group: Group) -> bool {
-        let span = u64::from(group.size) * u64::from(group.stride);
-        span <= u64::from(self.per_node) && u64::from(self.per_node).is_multiple_of(span)
+    pub(super) fn within(&self, group: Group) -> bool {
+        self.groups_within().within(group)
+    }
+    /// The same for whoever cannot hold on to the times.
+    pub(super) fn groups_within(&self) -> GroupsWithin {
+        GroupsWithin { per_node: self.per_node }
     }
 
     /// Members of a group on each of its nodes: as many everywhere, for the library's channels.

@@ -1,6 +1,7 @@
 //! One file or folder for each format: its reader, and its writer where it has one.
 
 pub(crate) mod aicb;
+pub(crate) mod aicb_write;
 pub(crate) mod chakra;
 pub(crate) mod goal;
 pub(crate) mod kineto;
