@@ -2,26 +2,27 @@
 
 mod changes;
 mod explained;
+mod job;
 mod plan;
 mod search;
 mod shown;
 mod times;
 mod uneven;
 
-use fabriscope_catalog::{Catalog, Gpu, Kind, Model, ResolvedCluster};
+use fabriscope_catalog::{Catalog, Kind, Model};
 use fabriscope_report::Outcome;
 use fabriscope_timeline::sheet::Process;
+use fabriscope_training::Layout;
 use fabriscope_training::checkpoint::Checkpoint;
-use fabriscope_training::memory::{fullest, memory, parameters_of_rank};
+use fabriscope_training::memory::parameters_of_rank;
 use fabriscope_training::roofline::Roofline;
 use fabriscope_training::stragglers::Unevenness;
-use fabriscope_training::{Layout, Recompute, Sharding, Step, StepError, step};
 use fabriscope_units::Bytes;
 
 use crate::ask::catalog;
 use crate::error::Error;
 use crate::on_cluster::OnCluster;
-use shown::{by_use, gb};
+use job::{Job, fits, gpus_of, made};
 use times::{ClusterTimes, Network};
 
 /// What a step of training takes: `train("llama3-70b", "azure-ndh100v5:16").layout(layout)`. A model is a name of the catalogue.
@@ -53,14 +54,6 @@ pub struct Train<'a> {
     uneven: Option<Unevenness>,
     checkpoint: Option<Checkpoint>,
     progress: Option<Box<dyn Fn(usize, usize) + 'a>>,
-}
-
-/// A job with all that it rests on.
-struct Job {
-    model: Model,
-    parts: ResolvedCluster,
-    gpu: Gpu,
-    roofline: Roofline,
 }
 
 impl<'a> Train<'a> {
@@ -166,7 +159,7 @@ impl<'a> Train<'a> {
         let catalog = catalog(self.catalog)?;
         let job = self.job(catalog)?;
         let gpus = self.room(&job)?;
-        let asked = explained::Asked { changes, layouts: self.searched };
+        let asked = explained::Extent { changes, layouts: self.searched };
         explained::explain(catalog, &job, &self.layout, gpus, asked, &self.heard())
     }
 
@@ -206,96 +199,4 @@ impl<'a> Train<'a> {
         })?;
         Ok(Job { model, parts, gpu, roofline })
     }
-}
-
-fn gpus_of(job: &Job) -> u32 {
-    let node = &job.parts.sole().node;
-    job.parts.nodes() * node.machine().map_or(0, |machine| machine.gpus().len() as u32)
-}
-
-/// Whether the fullest GPU has room.
-fn fits(job: &Job, layout: &Layout) -> Result<(), Error> {
-    let model = &job.model.transformer;
-    layout.check(model)?;
-    let (found, room) = (fullest(model, layout), *job.gpu.memory.size);
-    let kept = found.memory;
-    if kept.total() <= room {
-        return Ok(());
-    }
-    let over = kept.total().0 - room.0;
-    let largest = [
-        ("parameters", kept.parameters),
-        ("gradients", kept.gradients),
-        ("the optimizer", kept.optimizer),
-        ("activations", kept.activations),
-        ("layers gathered", kept.gathered),
-    ]
-    .into_iter()
-    .max_by_key(|(_, bytes)| *bytes)
-    .map_or("", |(name, _)| name);
-    let output = if found.output > Bytes::ZERO { format!(", of them scores of the output {}", gb(found.output)) } else { String::new() };
-    let message = format!(
-        "{} on the fullest GPU, which has {}: {}{output}; {} too much, at stage {} of {}, with {} layers, {:.2} billion parameters a GPU \
-         and activations of {} micro-batches; most of it is {largest}",
-        gb(kept.total()),
-        gb(room),
-        by_use(&kept),
-        gb(Bytes(over)),
-        found.stage,
-        layout.pipeline,
-        found.layers,
-        found.parameters as f64 / 1e9,
-        found.in_flight,
-    );
-    let fitting: Vec<String> = remedies(layout)
-        .into_iter()
-        .filter(|(_, other)| other.check(model).is_ok())
-        .map(|(name, other)| (name, memory(model, &other).total()))
-        .filter(|(_, total)| *total <= room)
-        .map(|(name, total)| format!("{name} ({})", gb(total)))
-        .collect();
-    let help = match fitting.is_empty() {
-        true => "share more (--tp, --pp, --sharding), keep less (--recompute, --micro-batch), or go on anyway: --oversize".to_owned(),
-        false => format!("these have room: {}; or go on anyway: --oversize", fitting.join(", ")),
-    };
-    Err(Error::Training { message, help })
-}
-
-/// Layouts that keep less, each otherwise in one thing, or in two.
-fn remedies(layout: &Layout) -> Vec<(&'static str, Layout)> {
-    let with = |change: &dyn Fn(&mut Layout)| {
-        let mut other = layout.clone();
-        change(&mut other);
-        other
-    };
-    let mut found = vec![
-        ("--sharding optimizer", with(&|other| other.sharding = other.sharding.max(Sharding::Optimizer))),
-        ("--sharding parameters", with(&|other| other.sharding = Sharding::Parameters)),
-        ("--recompute full", with(&|other| other.recompute = Recompute::Full)),
-        ("--micro-batch 1", with(&|other| other.micro_batch = 1)),
-        ("--sequence-parallel", with(&|other| other.sequence_parallel = true)),
-        (
-            "--sharding optimizer with --recompute full",
-            with(&|other| {
-                other.sharding = other.sharding.max(Sharding::Optimizer);
-                other.recompute = Recompute::Full;
-            }),
-        ),
-        (
-            "--sharding parameters with --recompute full",
-            with(&|other| {
-                other.sharding = Sharding::Parameters;
-                other.recompute = Recompute::Full;
-            }),
-        ),
-    ];
-    found.retain(|(_, other)| other != layout);
-    found
-}
-
-fn made(job: &Job, layout: &Layout, times: &mut ClusterTimes<'_>) -> Result<Step, Error> {
-    step(&job.model.transformer, layout, &job.roofline, times).map_err(|error| match error {
-        StepError::Times(error) => error,
-        StepError::Layout(error) => error.into(),
-    })
 }
