@@ -41,13 +41,19 @@ pub fn memory_bytes(operation: Operation, bytes: Bytes, ranks: u32, leaves_node:
     Bytes(sent * passes_of_memory(operation, leaves_node))
 }
 
-/// What an operation takes of a GPU while it runs.
+/// What operations one behind the other take of a GPU, at the mean of their time.
 #[must_use]
-pub fn taken(operation: Operation, bytes: Bytes, ranks: u32, cost: &Cost) -> Taken {
-    let moved = memory_bytes(operation, bytes, ranks, cost.leaves_node);
+pub fn taken_by(operations: &[(Operation, Bytes, u32, Cost)]) -> Taken {
+    let (mut moved, mut span, mut blocks) = (0u128, 0u128, 0u128);
+    for (operation, bytes, ranks, cost) in operations {
+        moved += u128::from(memory_bytes(*operation, *bytes, *ranks, cost.leaves_node).0);
+        span += u128::from(cost.span.as_ps());
+        blocks += u128::from(cost.processors) * u128::from(cost.span.as_ps());
+    }
+    let span = span.max(1);
     // Bytes in picoseconds are 8 · 10¹² bits a second.
-    let bps = u128::from(moved.0) * 8_000_000_000_000 / u128::from(cost.span.as_ps().max(1));
-    Taken { processors: cost.processors, memory: Rate::from_bps(u64::try_from(bps).unwrap_or(u64::MAX)) }
+    let bps = u64::try_from(moved * 8_000_000_000_000 / span).unwrap_or(u64::MAX);
+    Taken { processors: u32::try_from(blocks.div_ceil(span)).unwrap_or(u32::MAX), memory: Rate::from_bps(bps) }
 }
 
 /// What these kernels take alone, and what they take while something is taken of the GPU.
@@ -76,6 +82,20 @@ mod tests {
     fn bytes_of_memory_are_counted() {
         assert_eq!(memory_bytes(Operation::AllReduce, Bytes(800), 8, true), Bytes(2 * 700 * 5));
         assert_eq!(memory_bytes(Operation::AllGather, Bytes(800), 8, false), Bytes(700 * 3));
+    }
+
+    /// An operation that takes 10 us for 1,000 · 7/8 · 3 bytes and another of 30 us without bytes that are moved: 2,625 bytes in 40 us.
+    #[test]
+    fn operations_take_the_mean_of_their_time() {
+        let cost = |us, processors| Cost {
+            span: Span::from_us(us),
+            latency: Span::ZERO,
+            bound: crate::Bound::Unknown,
+            leaves_node: false,
+            processors,
+        };
+        let taken = taken_by(&[(Operation::AllGather, Bytes(1000), 8, cost(10, 24)), (Operation::AllReduce, Bytes(1000), 1, cost(30, 4))]);
+        assert_eq!(taken, Taken { processors: 9, memory: Rate::from_bps(2625 * 8 * 25_000) });
     }
 
     /// Streaming beside something that takes half of the memory's rate takes twice as long, but for the gap; in a window half of it is lost.

@@ -448,6 +448,20 @@ pub enum KernelKind {
     Memory,
 }
 
+impl KernelKind {
+    /// As people call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            KernelKind::Product => "multiplications",
+            KernelKind::InputGradient => "gradients of inputs",
+            KernelKind::WeightGradient => "gradients of weights",
+            KernelKind::Attention => "attention",
+            KernelKind::Memory => "memory-bound kernels",
+        }
+    }
+}
+
 /// What an entry is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum What {

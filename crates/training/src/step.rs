@@ -15,7 +15,7 @@ use crate::layer::{self, Entry, Passes, Spans, What};
 use crate::layout::{Layout, LayoutError, Schedule, Sharding};
 use crate::memory::{self, Memory};
 use crate::pipeline::{self, Pass, PassSpans, StageLine};
-use crate::roofline::{Kernel, Roofline};
+use crate::roofline::{Kernel, Roofline, Taken};
 use crate::shape;
 use crate::times::{CommunicationTimes, Cost, Group, Operation};
 
@@ -221,7 +221,7 @@ pub fn step<T: CommunicationTimes>(
     times: &mut T,
 ) -> Result<Step, StepError<T::Error>> {
     layout.check(model)?;
-    let pieces = Asked { model, layout, roofline, times }.pieces().map_err(StepError::Times)?;
+    let pieces = PieceBuilder { model, layout, roofline, times }.pieces().map_err(StepError::Times)?;
     let in_parts = layout.layers_of_parts(model);
     let dense = u64::from(model.layers) - shape::expert_layers(model);
     let (mut content, mut before) = (Vec::new(), 0u64);
@@ -263,14 +263,14 @@ pub fn step<T: CommunicationTimes>(
 }
 
 /// What pieces of the model are asked of.
-struct Asked<'a, T> {
+struct PieceBuilder<'a, T> {
     model: &'a Transformer,
     layout: &'a Layout,
     roofline: &'a Roofline,
     times: &'a mut T,
 }
 
-impl<T: CommunicationTimes> Asked<'_, T> {
+impl<T: CommunicationTimes> PieceBuilder<'_, T> {
     fn pieces(&mut self) -> Result<Pieces, T::Error> {
         let (first, last) = layer::ends(self.model, self.layout);
         let expert = if self.model.experts.is_some() { self.of_layer(true)? } else { Piece::default() };
@@ -314,15 +314,20 @@ impl<T: CommunicationTimes> Asked<'_, T> {
         if replicas.size > 1 {
             piece.scatter.push(ask(Operation::AllReduce, Bytes(bytes.0 / u64::from(group.size)), replicas)?);
         }
-        let taken = contention::taken(Operation::AllGather, bytes, group.size, &gather.cost);
+        let back: Vec<Exchanged> = std::iter::once(gather).chain(piece.scatter.iter().copied()).collect();
         piece.gather = Some(gather);
-        piece.slower = [&piece.forward, &piece.backward].map(|entries| contention::slower(&kernels(entries), self.roofline, taken));
+        let slower = |entries: &[Entry], beside: &[Exchanged]| contention::slower(&kernels(entries), self.roofline, taken_by(beside));
+        piece.slower = [slower(&piece.forward, &[gather]), slower(&piece.backward, &back)];
         Ok(())
     }
 }
 
 fn exchanged<T: CommunicationTimes>(times: &mut T, operation: Operation, bytes: Bytes, group: Group) -> Result<Exchanged, T::Error> {
     Ok(Exchanged { operation, bytes, group, cost: times.cost(operation, bytes, group)? })
+}
+
+fn taken_by(list: &[Exchanged]) -> Taken {
+    contention::taken_by(&list.iter().map(|each| (each.operation, each.bytes, each.group.size, each.cost)).collect::<Vec<_>>())
 }
 
 /// The kernels among entries.
@@ -493,10 +498,10 @@ fn hide(copies: &mut Copies, model: &Transformer, layout: &Layout, roofline: &Ro
     copies.parameters_hidden = collected.saturating_sub(collected / layers).min(forward);
     let piece = if pieces.expert.forward.is_empty() { &pieces.plain } else { &pieces.expert };
     let lost = |list: &[Exchanged], entries: &[Entry], hidden: Span| {
-        let longest = list.iter().max_by_key(|exchanged| exchanged.cost.span);
-        let Some(Exchanged { operation, bytes, group, cost }) = longest.filter(|_| hidden > Span::ZERO) else { return Span::ZERO };
-        let slower = contention::slower(&kernels(entries), roofline, contention::taken(*operation, *bytes, group.size, cost));
-        contention::lost(hidden, slower)
+        if hidden == Span::ZERO {
+            return Span::ZERO;
+        }
+        contention::lost(hidden, contention::slower(&kernels(entries), roofline, taken_by(list)))
     };
     copies.slowed = lost(&copies.gradients, &piece.backward, copies.gradients_hidden)
         + lost(&copies.parameters, &piece.forward, copies.parameters_hidden);

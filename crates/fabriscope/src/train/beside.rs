@@ -18,10 +18,10 @@ use fabriscope_training::operations::{Task, operations};
 use fabriscope_training_plan::{Placed, Planner, Seats};
 use fabriscope_units::{Bytes, Remedy, Span, Time};
 
+use super::job::{Job, of_step};
 use super::shown::{laid, ms};
 use super::times::ClusterTimes;
 use super::whole::{ByMessages, THREADS, at_adapters, planned};
-use super::{Job, of_step};
 use crate::error::Error;
 
 /// Which nodes jobs get.

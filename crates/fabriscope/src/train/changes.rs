@@ -12,8 +12,8 @@ use fabriscope_explain::{double, double_lanes, double_links};
 use fabriscope_training::{Layout, Step};
 use fabriscope_units::Rate;
 
+use super::job::{Job, made};
 use super::times::{ClusterTimes, Network, Situation};
-use super::{Job, made};
 use crate::error::Error;
 
 /// What is otherwise.

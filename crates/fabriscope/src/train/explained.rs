@@ -6,35 +6,23 @@ use fabriscope_catalog::Catalog;
 use fabriscope_report::figure::{Bar, Bars, Figure, Panel, Unit};
 use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_training::account::{Account, KernelRow, OperationRow, Role, account};
-use fabriscope_training::layer::KernelKind;
 use fabriscope_training::{Bound, Layout, Step};
 use fabriscope_units::{Bytes, Span};
 
 use super::changes::{self, CHANGES};
+use super::job::{Job, made};
 use super::search::{Ranked, ranked};
 use super::shown::{achieved, change, laid, ms, percent};
 use super::times::ClusterTimes;
-use super::{Job, made};
 use crate::error::Error;
 
 /// What is asked beside the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct Extent {
     /// Changes are run.
     pub changes: bool,
     /// Other layouts of as many GPUs are looked for.
     pub layouts: bool,
-}
-
-/// What kernels of a kind are called.
-pub(super) const fn kernel_name(kind: KernelKind) -> &'static str {
-    match kind {
-        KernelKind::Product => "multiplications",
-        KernelKind::InputGradient => "gradients of inputs",
-        KernelKind::WeightGradient => "gradients of weights",
-        KernelKind::Attention => "attention",
-        KernelKind::Memory => "memory-bound kernels",
-    }
 }
 
 /// Explains the step of a job on `gpus` GPUs.
@@ -43,7 +31,7 @@ pub(super) fn explain(
     job: &Job,
     layout: &Layout,
     gpus: u32,
-    asked: Asked,
+    asked: Extent,
     heard: &dyn Fn(usize, usize),
 ) -> Result<Outcome, Error> {
     let mut times = ClusterTimes::new(catalog, job.parts.clone(), gpus)?;
@@ -259,7 +247,7 @@ fn tree(told: &Account, total: Span) -> Grid {
 }
 
 fn kernel(row: &KernelRow) -> Row {
-    let name = format!("{}{}", kernel_name(row.kind), if row.again { ", again" } else { "" });
+    let name = format!("{}{}", row.kind.name(), if row.again { ", again" } else { "" });
     let by_memory = row.by_memory * 2 > row.total;
     let gaps = (row.gaps + row.waves) * 2 > row.total;
     let bound = match () {

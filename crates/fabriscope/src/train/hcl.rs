@@ -14,8 +14,8 @@ use fabriscope_engine_flow::{Fluid, rates};
 use fabriscope_training::{CommunicationTimes, Group, Operation};
 use fabriscope_units::{Bytes, Rate, Span};
 
+use super::job::told;
 use super::times::Network;
-use super::told;
 use crate::error::Error;
 
 /// The times of a job's operations.

@@ -14,9 +14,10 @@ use fabriscope_training::convolution::{self, Exchange as Gradients, NetStep, Row
 use fabriscope_training::{Precision, recommendation};
 use fabriscope_units::{Bytes, Span};
 
+use super::job::{On, told};
 use super::shown::{change, gb, ms, percent};
 use super::times::{ClusterTimes, Network};
-use super::{Exchange, On, Question, told};
+use super::{Exchange, Question};
 use crate::ask::bench;
 use crate::error::Error;
 

@@ -149,7 +149,7 @@ impl Stage<'_> {
     fn named(&self, entry: &Entry) -> Option<(&'static str, Option<Role>)> {
         Some(match entry.what {
             What::Kernel(KernelKind::WeightGradient, _) if self.puts_off() => return None,
-            What::Kernel(kind, _) => (super::explained::kernel_name(kind), None),
+            What::Kernel(kind, _) => (kind.name(), None),
             What::Together(purpose, ..) => {
                 let role = match purpose {
                     Purpose::Tensor => Role::Tensor,

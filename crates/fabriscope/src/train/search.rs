@@ -10,9 +10,9 @@ use fabriscope_training::memory::memory;
 use fabriscope_training::{Attention, Layout, Recompute, Sharding, Step};
 use fabriscope_units::Span;
 
+use super::job::{Job, gpus_of, made};
 use super::shown::{achieved, gb, laid, ms, percent};
 use super::times::ClusterTimes;
-use super::{Job, gpus_of, made};
 use crate::error::Error;
 
 /// Layouts with their steps, the best first.

@@ -5,7 +5,7 @@ use fabriscope_training::memory::Memory;
 use fabriscope_training::{Layout, Recompute, Schedule, Sharding, Step, shape};
 use fabriscope_units::{Bytes, Span};
 
-use super::Job;
+use super::job::Job;
 use super::times::Comparison;
 
 /// A step with its parts.

@@ -9,9 +9,10 @@ use fabriscope_training::shape;
 use fabriscope_training::streaming::{self, Streaming};
 use fabriscope_units::{Bytes, Rate, Span};
 
+use super::Question;
+use super::job::{On, told};
 use super::nets::parts;
 use super::shown::{gb, ms, percent};
-use super::{On, Question, told};
 use crate::error::Error;
 
 /// What a step takes, and how it scales from one system on.

@@ -6,8 +6,8 @@ use fabriscope_training::stragglers::{self, Unevenness};
 use fabriscope_training::{Layout, Step};
 use fabriscope_units::Span;
 
+use super::job::{Job, gpus_of};
 use super::shown::{change, gb, ms};
-use super::{Job, gpus_of};
 use crate::error::Error;
 
 /// Many steps, and who waits for whom.

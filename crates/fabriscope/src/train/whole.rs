@@ -17,9 +17,9 @@ use fabriscope_training_plan::{Placed, PlanError, Planner, Seats, Spent};
 use fabriscope_units::{Remedy, Span, Time};
 
 use super::beside::{firsts, played};
+use super::job::{Job, of_step};
 use super::shown::{ms, percent};
 use super::times::ClusterTimes;
-use super::{Job, of_step};
 use crate::error::Error;
 
 /// Which engine runs the step message by message.

@@ -9,9 +9,9 @@ use fabriscope_training::operations::operations;
 use fabriscope_training_plan::trace;
 use fabriscope_units::Remedy;
 
+use super::job::{Job, of_step};
 use super::times::ClusterTimes;
 use super::whole::Messages;
-use super::{Job, of_step};
 use crate::error::Error;
 use fabriscope_training::Layout;
 
