@@ -56,6 +56,13 @@ pub enum Kernel {
 /// Basis: estimated, CUTLASS's tiles; an operand of a tile of a × b is read (a + b) / ab times for each operation.
 const TILES: [(u64, u64, f64); 5] = [(256, 128, 1.0), (128, 256, 1.0), (128, 128, 0.95), (128, 64, 0.8), (64, 64, 0.65)];
 
+/// The same in 32 bits. Basis: estimated, the names of cuBLAS's and cuDNN's kernels for Kepler to Pascal (128 × 128, 128 × 64, 128 × 32); an
+/// operand goes through shared memory, which feeds a tile of 64 × 64.
+const TILES_32: [(u64, u64, f64); 6] = [(128, 128, 1.0), (128, 64, 0.95), (64, 128, 0.95), (64, 64, 0.85), (128, 32, 0.8), (32, 128, 0.8)];
+
+/// Into how many parts a sum is cut: by cuBLAS the first four, by cuDNN, whose sums run over all images of a batch, any.
+const SPLITS: [u64; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
+
 impl Roofline {
     /// Of a GPU; none where its part does not say what it computes.
     #[must_use]
@@ -96,7 +103,11 @@ impl Roofline {
                 let size = if precision == Precision::Bits8 { 1 } else { precision.width() };
                 // Operands as they are stored, the result in 16 bits or more.
                 let bytes = batch * ((m * k + k * n) * size + m * n * precision.width());
-                self.product((m, n, k, batch), Bytes(bytes), precision)
+                if precision == Precision::Bits32 {
+                    return self.product((m, n, k, batch), Bytes(bytes), precision);
+                }
+                let rate = self.rate(precision).share(*self.compute.sustained);
+                self.in_waves(rate, (m, n, k, batch), &TILES, &SPLITS[..4]).max(self.memory.time(Bytes(bytes))) + gap
             }
         }
     }
@@ -104,13 +115,18 @@ impl Roofline {
     /// the windows of a convolution do.
     #[must_use]
     pub fn product(&self, shape: (u64, u64, u64, u64), bytes: Bytes, precision: Precision) -> Span {
-        let rate = match precision {
+        let rate = self.rate(precision);
+        // Units that keep all digits reach their rate with smaller tiles.
+        let tiles: &[_] = if precision == Precision::Bits32 { &TILES_32 } else { &TILES };
+        let computing = self.in_waves(rate.share(*self.compute.sustained), shape, tiles, &SPLITS);
+        computing.max(self.memory.time(bytes)) + *self.compute.gap
+    }
+    fn rate(&self, precision: Precision) -> OperationRate {
+        match precision {
             Precision::Bits16 => *self.compute.matrix,
             Precision::Bits8 => self.eight,
             Precision::Bits32 => self.compute.matrix_32.as_ref().map_or(*self.compute.matrix, |rate| **rate),
-        };
-        let computing = self.in_waves(rate.share(*self.compute.sustained), shape);
-        computing.max(self.memory.time(bytes)) + *self.compute.gap
+        }
     }
     /// Whether it is known what the GPU multiplies in 32 bits.
     #[must_use]
@@ -118,7 +134,7 @@ impl Roofline {
         self.compute.matrix_32.is_some()
     }
     /// The waves of a multiplication, with the best of the tiles. A processor writes its tile when the sum is done, and begins the next then.
-    fn in_waves(&self, rate: OperationRate, (m, n, k, batch): (u64, u64, u64, u64)) -> Span {
+    fn in_waves(&self, rate: OperationRate, (m, n, k, batch): (u64, u64, u64, u64), tiles: &[(u64, u64, f64)], splits: &[u64]) -> Span {
         let processors = u64::from(*self.compute.processors).max(1);
         let with = |(rows, columns, share): (u64, u64, f64)| {
             let tiles = m.div_ceil(rows) * n.div_ceil(columns) * batch;
@@ -129,8 +145,8 @@ impl Roofline {
                 let width = if parts > 1 { 8 } else { 2 };
                 (rate.time(summed) + self.memory.time(Bytes(processors * rows * columns * width))) * waves
             };
-            [1, 2, 4, 8].into_iter().map(split).min().unwrap_or_default()
+            splits.iter().copied().map(split).min().unwrap_or_default()
         };
-        TILES.into_iter().map(with).min().unwrap_or_default()
+        tiles.iter().copied().map(with).min().unwrap_or_default()
     }
 }
