@@ -1,10 +1,11 @@
 //! Convolutional nets: the table of their layers, what each costs in both directions, and a step of data-parallel training.
 //!
 //! Source: Chetlur et al., cuDNN (arXiv 1410.0759), §3: a convolution as a multiplication whose operand is read through windows; Lavin, Gray
-//! (arXiv 1509.09308), §4: windows of 3 × 3 by tiles of 2 × 2 take 16 multiplications for 36; He et al., CVPR 2016 (bottlenecks); Li et al.,
+//! (arXiv 1509.09308), §4: windows of 3 × 3 by tiles of 2 × 2 take 16 multiplications for 36, by tiles of 4 × 4 36 for 144; NVIDIA, cuDNN 5.1,
+//! user guide: the first in one kernel, the second with transforms through memory, and for windows of 5 × 5, too; He et al., CVPR 2016 (bottlenecks); Li et al.,
 //! PyTorch Distributed (VLDB 2020, arXiv 2006.15704), §4: gradients leave in buckets, in the order in which the backward pass makes them.
-//! Modelled: implicit multiplications with their memory, forward, gradient of the input, gradient of the weights; in 32 bits the faster of that
-//! and of F(2 × 2, 3 × 3); normalisation, bias, activation, pools and shortcuts as kernels that stream through memory.
+//! Modelled: implicit multiplications with their memory, forward, gradient of the input, gradient of the weights; in 32 bits the fastest of that
+//! and of Winograd's; normalisation, bias, activation, pools and shortcuts as kernels that stream through memory.
 //! Not modelled: transforms by FFT, the additions of Winograd's transforms, kernels that frameworks fuse, reading of images.
 
 use fabriscope_catalog::{Convolution, Convolutional, NetLayer};
@@ -248,19 +249,38 @@ fn products(row: &Row, batch: u64, precision: Precision, roofline: &Roofline) ->
     let width = precision.width();
     let moved = (batch * (row.input.elements() + row.output.elements()) + groups * from * to * window) * width;
     let product = |m: u64, n: u64, k: u64, batch: u64| roofline.product((m, n, k.max(1), batch), Bytes(moved), precision);
-    let plain = [
-        product(outputs, to, from * window, groups),
+    let back = if row.output.size == 1 {
+        product(batch, from * window, to, groups)
+    } else {
         // Each number of the input is in as many windows as the stride leaves.
-        product(inputs, from, (to * window).div_ceil(stride * stride), groups),
-        product(from * window, to, outputs, groups),
-    ];
-    if precision != Precision::Bits32 || kernel != 3 || stride != 1 {
+        product(inputs, from, (to * window).div_ceil(stride * stride), groups)
+    };
+    let plain = [product(outputs, to, from * window, groups), back, product(from * window, to, outputs, groups)];
+    if precision != Precision::Bits32 || ![3, 5].contains(&kernel) || stride != 1 {
         return plain;
     }
-    // F(2 × 2, 3 × 3): sixteen products over a quarter of the numbers each.
-    let tiles = batch * (row.output.size.div_ceil(2)) * (row.output.size.div_ceil(2));
-    let quick = [product(tiles, to, from, 16 * groups), product(tiles, from, to, 16 * groups), product(from, to, tiles, 16 * groups)];
-    [0, 1, 2].map(|which| plain[which].min(quick[which]))
+    let candidates = [vec![plain], quick(row, batch, precision, roofline)].concat();
+    [0, 1, 2].map(|which| candidates.iter().map(|each| each[which]).min().unwrap_or_default())
+}
+
+/// The same by Winograd's transforms: for tiles of 2 × 2 in one kernel, for tiles of 4 × 4 through memory.
+fn quick(row: &Row, batch: u64, precision: Precision, roofline: &Roofline) -> Vec<[Span; 3]> {
+    let RowKind::Product { kernel, groups, .. } = row.kind else { return Vec::new() };
+    let (from, to, width) = (row.input.channels / groups, row.output.channels / groups, precision.width());
+    let of = |side: u64, through_memory: bool| {
+        let points = (side + kernel - 1) * (side + kernel - 1);
+        let tiles = batch * row.output.size.div_ceil(side) * row.output.size.div_ceil(side);
+        let (plain, turned) = (batch * (row.input.elements() + row.output.elements()), tiles * points * (from + to) * groups);
+        let weights = groups * from * to * points;
+        let moved = Bytes((weights + if through_memory { turned } else { plain }) * width);
+        let turns = if through_memory { roofline.stream(Bytes((plain + turned) * width)) + roofline.stream(Bytes(0)) } else { Span::ZERO };
+        let product = |m: u64, n: u64, k: u64| roofline.product((m, n, k, points * groups), moved, precision) + turns;
+        [product(tiles, to, from), product(tiles, from, to), product(from, to, tiles)]
+    };
+    match kernel {
+        3 => vec![of(2, false), of(4, true)],
+        _ => vec![of(4, true)],
+    }
 }
 
 /// How gradients of copies come together.

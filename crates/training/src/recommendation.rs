@@ -3,7 +3,7 @@
 //! Source: Naumov et al. (arXiv 1906.00091), §2 to 4: tables in model parallelism, networks in data parallelism, an all-to-all between; Mudigere et
 //! al., ISCA 2022 (arXiv 2104.05158), §4: tables whole, or cut by columns; Wang et al. (arXiv 2008.13535) for crossing layers.
 //! Modelled: rows gathered and summed at the rate of copies of memory, the all-to-all beside the bottom layers, products of all pairs or crossing
-//! layers, the all-reduce beside the update of the tables, tables cut by columns until there is one for each GPU, the fullest GPU.
+//! layers, the all-reduce beside the update of the tables, tables cut by columns where one is more than an even share, the fullest GPU.
 //! Not modelled: the exchange of row numbers, which goes ahead of the step; rows that several samples of a batch share; caches; reading of data.
 
 use fabriscope_catalog::Recommendation;
@@ -64,16 +64,23 @@ fn crossed(model: &Recommendation) -> u64 {
     features(model) * u64::from(model.dimension)
 }
 
-/// How tables are dealt to GPUs: cut by columns until there are as many parts as GPUs, the one that is read most to whom reads least so far.
+/// How tables are dealt to GPUs: cut by columns until no part is more than a GPU's even share of numbers kept and read, then the largest to the
+/// emptiest.
 #[must_use]
 pub fn fullest(model: &Recommendation, gpus: u32) -> Share {
-    let cuts = u64::from(gpus).div_ceil(model.rows.len() as u64).next_power_of_two();
     let dimension = u64::from(model.dimension);
-    let columns = (dimension / cuts).max(1);
+    let tables = (0..).zip(&model.rows);
+    let of = |(number, rows): (usize, &u32)| (u64::from(model.lookups.get(number).copied().unwrap_or(1)), u64::from(*rows));
+    let tables: Vec<(u64, u64)> = tables.map(of).collect();
+    let even = |all: u64| (all * dimension).div_ceil(u64::from(gpus.max(1)));
+    let (read, kept) = (even(tables.iter().map(|(lookups, _)| lookups).sum()), even(tables.iter().map(|(_, rows)| rows).sum()));
     let mut parts = Vec::new();
-    for (number, rows) in model.rows.iter().enumerate() {
-        let lookups = u64::from(model.lookups.get(number).copied().unwrap_or(1));
-        let part = Share { read: lookups * columns, given: columns, kept: u64::from(*rows) * columns };
+    for (lookups, rows) in tables {
+        let mut columns = dimension;
+        while columns >= 2 * FEWEST && columns.is_multiple_of(2) && (lookups * columns > read || rows * columns > kept) {
+            columns /= 2;
+        }
+        let part = Share { read: lookups * columns, given: columns, kept: rows * columns };
         parts.extend(std::iter::repeat_n(part, (dimension / columns) as usize));
     }
     parts.sort_by_key(|part| std::cmp::Reverse((part.kept, part.read)));
@@ -215,6 +222,8 @@ fn interaction(model: &Recommendation, batch: u64, precision: Precision, rooflin
     }
 }
 
+/// Columns of a part of a table at least: 64 bytes, what memory gives at once. Basis: estimated.
+const FEWEST: u64 = 16;
 /// Bytes of a number of a table. Basis: published, MLPerf's reference.
 const TABLE_WIDTH: u64 = 4;
 /// Numbers that do not make a GPU fuller than another: a hundredth of what one has room for. Basis: assumed.

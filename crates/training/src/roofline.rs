@@ -88,6 +88,13 @@ pub struct Taken {
 /// Basis: estimated, CUTLASS's tiles; an operand of a tile of a × b is read (a + b) / ab times for each operation.
 const TILES: [Tile; 5] = [(256, 128, 1.0), (128, 256, 1.0), (128, 128, 0.95), (128, 64, 0.8), (64, 64, 0.65)];
 
+/// The same in 32 bits. Basis: estimated, the names of cuBLAS's and cuDNN's kernels for Kepler to Pascal (128 × 128, 128 × 64, 128 × 32); an
+/// operand goes through shared memory, which feeds a tile of 64 × 64.
+const TILES_32: [(u64, u64, f64); 6] = [(128, 128, 1.0), (128, 64, 0.95), (64, 128, 0.95), (64, 64, 0.85), (128, 32, 0.8), (32, 128, 0.8)];
+
+/// Into how many parts a sum is cut: by cuBLAS the first four, by cuDNN, whose sums run over all images of a batch, any.
+const SPLITS: [u64; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
+
 impl Roofline {
     /// Of a GPU; none where its part does not say what it computes.
     #[must_use]
@@ -159,8 +166,12 @@ impl Roofline {
             Kernel::Stream { bytes } => self.stream(Bytes(bytes)),
             Kernel::Attention { latest, operations, bytes } => self.attention(latest, operations).max(self.memory.time(Bytes(bytes))) + gap,
             Kernel::Matrix { m, n, k, batch, precision } => {
-                let shape = (m, n, k, batch);
-                self.product(shape, Bytes(moved(shape, precision)), precision)
+                let (shape, bytes) = ((m, n, k, batch), Bytes(moved((m, n, k, batch), precision)));
+                if precision == Precision::Bits32 {
+                    return self.product(shape, bytes, precision);
+                }
+                let rate = self.multiplies(precision).share(*self.compute.sustained);
+                self.in_waves(rate, shape, &TILES, &SPLITS[..4]).max(self.memory.time(bytes)) + gap
             }
         }
     }
@@ -175,8 +186,10 @@ impl Roofline {
     /// the windows of a convolution do.
     #[must_use]
     pub fn product(&self, shape: (u64, u64, u64, u64), bytes: Bytes, precision: Precision) -> Span {
-        let computing = self.in_waves(self.multiplies(precision).share(*self.compute.sustained), shape);
-        computing.max(self.memory.time(bytes)) + *self.compute.gap
+        // Units that keep all digits reach their rate with smaller tiles.
+        let tiles: &[_] = if precision == Precision::Bits32 { &TILES_32 } else { &TILES };
+        let rate = self.multiplies(precision).share(*self.compute.sustained);
+        self.in_waves(rate, shape, tiles, &SPLITS).max(self.memory.time(bytes)) + *self.compute.gap
     }
     /// Whether it is known what the GPU multiplies in 32 bits.
     #[must_use]
@@ -192,10 +205,10 @@ impl Roofline {
     }
     /// The waves of a multiplication, with the tiles that are best on the whole GPU: who chooses them does not know what else runs. A
     /// processor writes its tile when the sum is done, and begins the next then.
-    fn in_waves(&self, rate: OperationRate, size: (u64, u64, u64, u64)) -> Span {
+    fn in_waves(&self, rate: OperationRate, size: (u64, u64, u64, u64), tiles: &[Tile], splits: &[u64]) -> Span {
         let all = self.processors();
         // A sum that is too long for too few tiles is cut into parts.
-        let ways = TILES.into_iter().flat_map(|tile| [1, 2, 4, 8].map(|parts| (tile, parts)));
+        let ways = tiles.iter().flat_map(|tile| splits.iter().map(|parts| (*tile, *parts)));
         let timed = ways.map(|(tile, parts)| (self.waves(rate, all, size, tile, parts), tile, parts));
         match timed.min_by_key(|(span, ..)| *span) {
             Some((_, tile, parts)) if self.left < all => self.waves(rate, self.left, size, tile, parts),

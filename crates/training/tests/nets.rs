@@ -96,7 +96,7 @@ fn one_gpu_trains_as_fast_as_published() {
     }
     assert!(told[0] < 0.03 && told[4] < 0.03, "the rows that were fitted: {told:?}");
     told.sort_by(f64::total_cmp);
-    assert!(told[told.len() / 2] < 0.35, "{told:?}");
+    assert!(told[told.len() / 2] < 0.10 && told.iter().all(|off| *off < 0.15), "{told:?}");
 }
 
 /// A bucket leaves when its last gradient is there: what is left behind the backward pass is at least the last bucket, at most all.
@@ -119,8 +119,8 @@ fn buckets_hide_behind_the_backward_pass() {
 fn tables_of_embeddings_have_their_parameters() {
     let (tables, layers) = recommendation::parameters(&recommends("dlrm-mlperf"));
     assert!((tables as f64 / 24.03e9 - 1.0).abs() < 0.01, "{tables}");
-    // 13·512 … 128, and 479·1024 … 1, with a bias each.
-    assert_eq!(layers, 170_880 + 2_198_273 - 491_520 + 491_520);
+    // 13·512 + 512·256 + 256·128 with a bias each, and 479·1024 + 1024·1024 + 1024·512 + 512·256 + 256·1.
+    assert_eq!(layers, (7168 + 131_328 + 32_896) + (491_520 + 1_049_600 + 524_800 + 131_328 + 257));
     let (tables, layers) = recommendation::parameters(&recommends("dlrm-v2"));
     assert!((tables as f64 / 26.1e9 - 1.0).abs() < 0.02, "{tables}");
     assert!((15.9e6..16.4e6).contains(&(layers as f64)), "{layers}");
@@ -133,7 +133,7 @@ fn every_table_is_dealt_and_shares_shrink() {
     assert_eq!(recommendation::fullest(&of, 1).kept, tables);
     assert_eq!(recommendation::fullest(&of, 1).read, 214 * 128);
     let shares = [1, 2, 4, 8, 16, 64].map(|gpus| recommendation::fullest(&of, gpus));
-    assert!(shares.windows(2).all(|pair| pair[1].kept < pair[0].kept && pair[1].read <= pair[0].read), "{shares:?}");
+    assert!(shares.windows(2).all(|pair| pair[1].kept <= pair[0].kept && pair[1].read <= pair[0].read), "{shares:?}");
     assert!(shares.iter().zip([1, 2, 4, 8, 16, 64]).all(|(share, gpus)| share.kept * gpus >= tables), "{shares:?}");
 }
 
@@ -145,7 +145,7 @@ fn a_slow_network_is_all_of_a_recommendation() {
     let share = recommendation::fullest(&of, 8);
     assert_eq!(step(1).exchanged, Rate::from_gbps(1).time(Bytes(4096 * 8 * share.given * 2)) * 2);
     assert!(step(1).all_to_all > step(1).total() / 2);
-    assert!(step(4000).all_to_all < step(4000).total() / 20);
+    assert!(step(40_000).all_to_all < step(40_000).total() / 20);
 }
 
 /// A layer takes as long as the slower of its weights and its products; two streams of weights and one of gradients hide where a batch is large.

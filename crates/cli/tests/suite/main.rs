@@ -27,6 +27,7 @@ mod krylov;
 mod lab_keys;
 mod module_cycles;
 mod nccl;
+mod nets;
 mod nodes;
 mod one_face;
 mod one_sided;

@@ -54,6 +54,7 @@ const OTHERS: &[(&str, &[&str])] = &[
     ("parts", &["--check"]),
     ("train", &["--model", "llama3-8b", "--on", "azure-ndh100v5:1", "--global-batch", "8", "--search"]),
     ("explain", &["train", "--model", "llama3-8b", "--on", "azure-ndh100v5:1", "--tp", "8", "--no-changes"]),
+    ("train", &["--model", "alexnet", "--on", "ri2-gpu:2", "--dp", "2", "--global-batch", "32", "--exchange", "broadcast"]),
     ("import", &["fabrics/nodes/dgx-a100.topo"]),
     // The list of all topologies takes as long as all others together; its formats are those of any list.
 ];

@@ -133,7 +133,7 @@ fn what_cannot_be_is_told_with_a_remedy() {
         (&["azure-ndh100v5:2", "--tp", "3"], ["3 tensor-parallel GPUs do not divide 64 heads", "1, 2, 4, 8"]),
         (&["azure-ndh100v5:2", "--tp", "8", "--dp", "2"], ["on the fullest GPU, which has 80.0 GB: parameters", "--sharding"]),
         (&["ri2:2"], ["have no GPUs", "fabriscope clusters"]),
-        (&["ri2-gpu:2"], ["it is not known what", "[compute]"]),
+        (&["lumi-g:2"], ["it is not known what", "[compute]"]),
     ];
     for (more, expected) in cases {
         let text = told(&[&["--model", "llama3-70b", "--on"], more].concat());
