@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A crate may depend on those before it.
-const ORDER: [&str; 42] = [
+const ORDER: [&str; 43] = [
     "prefetch",
     "streams",
     "units",
@@ -28,6 +28,7 @@ const ORDER: [&str; 42] = [
     "traffic",
     "mpi",
     "nccl-runtime",
+    "experts",
     "tool",
     "krylov",
     "tools",
