@@ -108,7 +108,8 @@ pub(crate) async fn run(rank: &mut Rank, (kernel, chunk): (&Kernel, u32), begun:
     loop {
         let now = run.rank.process.now();
         for words in run.rank.wires.heard(&run.rank.process) {
-            match Says::heard(words) {
+            let Some(says) = Says::heard(words, numbers.kernel) else { continue };
+            match says {
                 Says::Tokens { channel, node, tokens } => run.came(node, channel, tokens)?,
                 Says::Room { channel, node, tokens } => {
                     let sender = &mut run.senders[channel as usize];
@@ -200,13 +201,13 @@ impl Dispatch<'_> {
     fn act(&mut self, act: Act, now: Time) -> Result<(), ProgramError> {
         match act {
             Act::Post { node, channel, tokens } => {
-                let words = Says::Tokens { channel, node: self.rank.node, tokens }.words();
+                let words = Says::Tokens { channel, node: self.rank.node, tokens }.words(self.numbers.kernel);
                 self.rank.write((self.peer(node), channel), self.numbers.bytes * u64::from(tokens), words)
             }
             Act::Own { channel, tokens } => self.came(self.rank.node, channel, tokens),
             Act::Done { channel, gpu } => self.done(channel, gpu, now),
             Act::Room { node, channel, tokens } => {
-                let words = Says::Room { channel, node: self.rank.node, tokens }.words();
+                let words = Says::Room { channel, node: self.rank.node, tokens }.words(self.numbers.kernel);
                 self.rank.write((self.peer(node), channel), ROOM, words)
             }
         }

@@ -43,16 +43,19 @@ pub(crate) enum Says {
 }
 
 impl Says {
-    pub fn words(self) -> AppWords {
+    /// The words, of a kernel of the job: room of one kernel may be told after the next has begun.
+    pub fn words(self, kernel: u32) -> AppWords {
         let (kind, channel, node, tokens) = match self {
             Says::Tokens { channel, node, tokens } => (0, channel, node, tokens),
             Says::Room { channel, node, tokens } => (1, channel, node, tokens),
         };
-        AppWords([kind, channel.into(), node.into(), tokens.into()])
+        AppWords([kind + 2 * u64::from(kernel), channel.into(), node.into(), tokens.into()])
     }
-    pub fn heard(AppWords([kind, channel, node, tokens]): AppWords) -> Says {
+    /// What was said of this kernel.
+    pub fn heard(AppWords([kind, channel, node, tokens]): AppWords, kernel: u32) -> Option<Says> {
         let (channel, node, tokens) = (channel as u32, node as u32, tokens as u32);
-        if kind == 0 { Says::Tokens { channel, node, tokens } } else { Says::Room { channel, node, tokens } }
+        let says = if kind % 2 == 0 { Says::Tokens { channel, node, tokens } } else { Says::Room { channel, node, tokens } };
+        (kind / 2 == u64::from(kernel)).then_some(says)
     }
 }
 
@@ -62,6 +65,8 @@ pub(crate) const ROOM: Bytes = Bytes(8);
 /// The numbers of a kernel that forwards, on one rank.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Numbers {
+    /// Which kernel of the job it is.
+    pub kernel: u32,
     pub nodes: u32,
     pub per_node: u32,
     pub channels: u32,
@@ -81,12 +86,14 @@ pub(crate) struct Numbers {
 
 impl Numbers {
     pub fn of(rank: &Rank, bytes: Bytes, chunk: u32) -> Option<Numbers> {
+        let kernel = rank.kernel;
         let (shape, forwarding) = (rank.job.shape, rank.job.library.forwarding.as_ref()?);
         let within = shape.nodes == 1;
         let warps = u64::from(if within { *forwarding.senders } else { *forwarding.forwarders });
         let copy = rank.copying(bytes) / warps;
         let full = Bytes(u64::from(REDUCED) * 2);
         Some(Numbers {
+            kernel,
             nodes: shape.nodes,
             per_node: shape.per_node,
             channels: rank.job.plan.as_ref()?.channels,
@@ -115,7 +122,7 @@ mod tests {
     #[test]
     fn what_is_said_is_heard() {
         for says in [Says::Tokens { channel: 3, node: 7, tokens: 16 }, Says::Room { channel: 0, node: 1, tokens: 128 }] {
-            assert_eq!(Says::heard(says.words()), says);
+            assert_eq!((Says::heard(says.words(5), 5), Says::heard(says.words(5), 6)), (Some(says), None));
         }
     }
 

@@ -78,7 +78,8 @@ pub(crate) async fn run(rank: &mut Rank, (kernel, chunk): (&Kernel, u32), begun:
     loop {
         let now = run.rank.process.now();
         for words in run.rank.wires.heard(&run.rank.process) {
-            match Says::heard(words) {
+            let Some(says) = Says::heard(words, numbers.kernel) else { continue };
+            match says {
                 Says::Tokens { channel, node, tokens } => run.came(channel, node, tokens, now),
                 Says::Room { channel, node, tokens } => {
                     run.lane(channel, node).taken += tokens;
@@ -181,12 +182,12 @@ impl Combine<'_> {
                 self.issue(channel, node, now);
             }
             Act::Post { node, channel, tokens } => {
-                let words = Says::Tokens { channel, node: self.rank.node, tokens }.words();
+                let words = Says::Tokens { channel, node: self.rank.node, tokens }.words(self.numbers.kernel);
                 self.rank.write((self.peer(node), channel), self.numbers.bytes * u64::from(tokens), words)?;
             }
             Act::Done { channel } => self.tell(channel, now),
             Act::Room { node, channel, tokens } => {
-                let words = Says::Room { channel, node: self.rank.node, tokens }.words();
+                let words = Says::Room { channel, node: self.rank.node, tokens }.words(self.numbers.kernel);
                 self.rank.write((self.peer(node), channel), ROOM, words)?;
             }
         }

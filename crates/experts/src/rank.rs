@@ -29,6 +29,8 @@ pub(crate) struct Rank {
     pub me: u32,
     pub node: u32,
     pub gpu: u32,
+    /// The kernel that runs.
+    pub kernel: u32,
     pub shared: Rc<RefCell<Node>>,
     pub wires: Wires,
     posters: Posters,
@@ -41,6 +43,7 @@ pub(crate) struct Rank {
 pub async fn run(process: Process, job: Arc<Job>) -> Result<(), ProgramError> {
     let mut rank = Rank::seated(process, job).await?;
     for (number, kernel) in rank.job.clone().kernels.iter().enumerate() {
+        rank.kernel = number as u32;
         rank.process.barrier().await;
         rank.shared.borrow_mut().last[rank.gpu as usize] = Time::ZERO;
         rank.process.barrier().await;
@@ -89,7 +92,7 @@ impl Rank {
         wires.connect(&process, &job.net, me, made)?;
         shared.borrow_mut().ranks.sort_unstable();
         let posters = Posters::new(&job, cpu);
-        Ok(Rank { process, job, me, node, gpu, shared, wires, posters })
+        Ok(Rank { process, job, me, node, gpu, kernel: 0, shared, wires, posters })
     }
 
     /// When a message that is ready has been posted.

@@ -93,8 +93,10 @@ pub async fn run(process: Process, job: Arc<WholeJob>) -> Result<(), ProgramErro
         }
         let floor = job.library.call.as_ref().map_or(Span::ZERO, |call| **call);
         let span = (last.since(begun.min(last)) + *job.library.begin).max(floor);
-        let spans = &mut job.spans.lock()[number];
-        *spans = span.max(*spans);
+        {
+            let longest = &mut job.spans.lock()[number];
+            *longest = span.max(*longest);
+        }
         process.sleep_until(last.max(Time::ZERO)).await;
     }
     Ok(())

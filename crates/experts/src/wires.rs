@@ -190,7 +190,7 @@ fn open_rail(process: &Process, net: &Net, (nic, me, gpu): (usize, u32, u32), de
 }
 
 fn queue_pair(rail: &Rail, qp_type: QpType, depth: u32) -> QpInit {
-    let cap = QpCap { max_send_wr: depth, max_recv_wr: 1, ..QpCap::default() };
+    let cap = QpCap { max_send_wr: depth, max_recv_wr: 1, max_inline_data: Bytes(INLINE.into()), ..QpCap::default() };
     QpInit { cap, ..QpInit::new(rail.pd, qp_type, rail.cq) }
 }
 

@@ -108,8 +108,10 @@ async fn all_to_all(process: Process, world: World, lengths: Vec<Bytes>, spans: 
         let group: Vec<Message> = (0..ranks).flat_map(|peer| [Message::send(peer, *bytes), Message::receive(peer, *bytes)]).collect();
         let turn = c.group(&group)?;
         let end = c.synchronise(turn).await?;
-        let spans = &mut spans.lock()[number];
-        *spans = end.since(begun).max(*spans);
+        {
+            let longest = &mut spans.lock()[number];
+            *longest = end.since(begun).max(*longest);
+        }
         c.barrier().await?;
     }
     Ok(())
