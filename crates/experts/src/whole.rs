@@ -5,7 +5,6 @@
 //! Modelled: a put to each peer on other nodes, posted by the GPU or its proxy; one block that copies to the GPUs of the node, one after the other.
 //! Not modelled: barriers of its own beside the time to begin.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 
 use fabriscope_catalog::{ExpertLibrary, Poster};
@@ -14,8 +13,7 @@ use fabriscope_platform::{Binding, Target};
 use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::AppWords;
 
-use crate::job::{Net, Owner};
-use crate::node::Node;
+use crate::job::Net;
 use crate::wires::Wires;
 
 /// A job: all-to-alls of so many bytes to each peer, one after the other.
@@ -25,7 +23,6 @@ pub struct WholeJob {
     pieces: Vec<Bytes>,
     net: Net,
     binding: Binding,
-    owner: Arc<Owner>,
     spans: Record<Vec<Span>>,
 }
 
@@ -35,7 +32,7 @@ impl WholeJob {
     pub fn new(target: &Target, library: &ExpertLibrary, pieces: Vec<Bytes>) -> WholeJob {
         let spans = Record::new(vec![Span::ZERO; pieces.len()]);
         let (per_node, binding) = (target.layout.per_node, target.binding.clone());
-        WholeJob { library: library.clone(), per_node, pieces, net: Net::of(target), binding, owner: Arc::new(Owner), spans }
+        WholeJob { library: library.clone(), per_node, pieces, net: Net::of(target), binding, spans }
     }
     /// What each took, for the slowest GPU.
     #[must_use]
@@ -53,7 +50,6 @@ pub async fn run(process: Process, job: Arc<WholeJob>) -> Result<(), ProgramErro
     let node = me / per_node;
     let count = process.devices()?.count() as u32;
     let gpu = job.binding.gpu(me % per_node, count).unwrap_or(0);
-    let shared = process.segments().of(&job.owner, || RefCell::new(Node::new(count as usize)));
     let cpu = process.cpu();
     let post = *job.library.post + if job.library.poster == Poster::Proxy { cpu.wqe_build + cpu.mmio_busy } else { Span::ZERO };
     let none = Span::ZERO;
@@ -71,10 +67,7 @@ pub async fn run(process: Process, job: Arc<WholeJob>) -> Result<(), ProgramErro
         for step in 1..ranks {
             let peer = (me + step) % ranks;
             if peer / per_node == node {
-                let to = job.binding.gpu(peer % per_node, count).unwrap_or(0);
-                let there = shared.borrow_mut().carry(process.devices()?, block, (gpu, to), *bytes)?;
-                let copied = job.library.block_rate.as_ref().map_or(Span::ZERO, |rate| rate.time(*bytes));
-                block = there.max(block + copied);
+                block += job.library.block_rate.as_ref().map_or(Span::ZERO, |rate| rate.time(*bytes));
             }
         }
         last = last.max(block);

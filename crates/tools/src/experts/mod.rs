@@ -7,7 +7,8 @@ mod pplx;
 mod rails;
 
 use fabriscope_catalog::ExpertLibrary;
-use fabriscope_experts::{ExchangeError, Job, Kernel, Shape};
+use fabriscope_experts::{ExchangeError, Job, Kernel};
+pub use fabriscope_experts::{Routing, Shape};
 use fabriscope_node::{Main, Ties};
 use fabriscope_platform::Target;
 use fabriscope_tool::arguments::Meaning::Usual;

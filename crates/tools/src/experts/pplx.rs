@@ -58,7 +58,7 @@ pub(super) fn prepare(parsed: &Parsed, target: &Target) -> Result<Prepared, Usag
             })
         }
         "nvshmem" => {
-            let lengths = lengths(room);
+            let lengths = lengths(room, shape.ranks());
             let job = Arc::new(WholeJob::new(target, of.1, lengths.clone()));
             let main = |_| -> Main {
                 let job = job.clone();
@@ -82,7 +82,7 @@ fn torch(target: &Target, shape: Shape, room: Bytes) -> Result<Prepared, UsageEr
     let library = xccl::library("pplx_alltoall", target)?;
     let settings = library.first().settings.clone();
     let world = World::new(library, target, (shape.nodes, shape.per_node), &settings).map_err(|error| xccl::refused("pplx_alltoall", &error))?;
-    let lengths = lengths(room);
+    let lengths = lengths(room, shape.ranks());
     let spans: Record<Vec<Span>> = Record::new(vec![Span::ZERO; lengths.len()]);
     let ties = world.ties(None);
     let main = |_| -> Main {
@@ -118,8 +118,9 @@ async fn all_to_all(process: Process, world: World, lengths: Vec<Bytes>, spans: 
 }
 
 /// What is simulated of a message to each peer: itself, or two shorter ones.
-fn lengths(room: Bytes) -> Vec<Bytes> {
-    if room.0 > LONG { vec![Bytes(LONG / 2), Bytes(LONG)] } else { vec![room] }
+fn lengths(room: Bytes, ranks: u32) -> Vec<Bytes> {
+    let long = LONG / u64::from(ranks);
+    if room.0 > long { vec![Bytes(long / 2), Bytes(long)] } else { vec![room] }
 }
 
 fn of_length(room: Bytes, lengths: &[Bytes], spans: &[Span]) -> Span {
@@ -148,5 +149,5 @@ fn report(shape: &Shape, columns: &[(&str, &'static str, u64, Span)]) -> ToolOut
     out
 }
 
-/// Bytes to a peer that are simulated in an all-to-all. Basis: assumed; several slices of each connection.
-const LONG: u64 = 1 << 18;
+/// Bytes of a GPU that are simulated in an all-to-all. Basis: assumed; several slices of each connection.
+const LONG: u64 = 1 << 26;
