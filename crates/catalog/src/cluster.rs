@@ -362,6 +362,8 @@ pub struct ResolvedCluster {
     pub placement: NodeChoice,
     /// Defaults of perftest.
     pub perftest: Software,
+    /// The libraries of the catalogue that exchange tokens among experts.
+    pub experts: Vec<Software>,
     /// What chooses among the ways of the routing, where the program around this library brings something along.
     #[serde(skip)]
     pub route_prototype: Option<RoutePrototype>,

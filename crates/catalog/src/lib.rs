@@ -77,6 +77,7 @@ pub use part::{Bottleneck, Convolution, Convolutional, Crossing, Linear, NetLaye
 pub use part::{CollectiveRule, CollectiveRules, MapBy, Occasion};
 pub use part::{Dpu, DpuMode, Offload};
 pub use part::{EachRegistration, MulticastProtocol};
+pub use part::{ExpertLibrary, Poster, TokenForwarding};
 pub use part::{Experts, Latent, Model, Transformer};
 pub use part::{GpuDirect, GpuPeers, GpuProtocol, Nearness, Registration};
 pub use part::{Nccl, Step, StepParameters, Variable, Vendor};

@@ -109,6 +109,7 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
         identity: cluster.identity.clone(),
         placement: cluster.placement,
         perftest: perftest.clone(),
+        experts: experts(catalog),
         route_prototype: None,
         stop: catalog.stop.clone(),
     };
@@ -307,6 +308,14 @@ fn nccl(catalog: &Catalog, cluster: &Cluster, node: &ResolvedNode) -> Result<Opt
     let software = catalog.parts().filter_map(|part| if let AnyPart::Software(software) = part { Some(&**software) } else { None });
     let usual = |software: &&Software| fits(software) && software.nccl.as_ref().is_some_and(|nccl| nccl.release.is_none());
     Ok(software.filter(usual).min_by(|one, other| one.name.cmp(&other.name)).cloned())
+}
+
+/// The libraries that exchange tokens among experts, by name.
+fn experts(catalog: &Catalog) -> Vec<Software> {
+    let software = catalog.parts().filter_map(|part| if let AnyPart::Software(software) = part { Some(&**software) } else { None });
+    let mut found: Vec<Software> = software.filter(|software| software.experts.is_some()).cloned().collect();
+    found.sort_by(|one, other| one.name.cmp(&other.name));
+    found
 }
 
 fn fits_software(catalog: &Catalog, nic: &Nic, software: &Software) -> Result<(), Problem> {

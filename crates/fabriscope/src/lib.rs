@@ -29,6 +29,7 @@ mod diagnose;
 mod dossier;
 mod error;
 mod expect;
+pub mod experts;
 mod on_cluster;
 pub mod own;
 pub mod picture;

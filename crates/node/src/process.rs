@@ -390,6 +390,10 @@ impl Process {
         let (wqe_build, poll_hit) = (wqe_build.unwrap_or(cpu.wqe_build), poll_hit.unwrap_or(cpu.poll_hit));
         self.0.cpu.set(CpuCosts { wqe_build, poll_hit, ..cpu });
     }
+    /// Something else than a core of the node drives the NICs from now on, at these costs: a GPU, threads beside this one.
+    pub fn drive_as(&self, costs: CpuCosts) {
+        self.0.cpu.set(costs);
+    }
     pub(crate) fn shared_devices(&self) -> Option<&Devices> {
         self.0.devices.as_deref()
     }

@@ -1,6 +1,6 @@
 //! What a program has to know of the simulated machine before it starts.
 
-use fabriscope_catalog::{Aggregation, Interface, Layer, Mpi, Perftest, Rdma, ResolvedCluster, Shmem};
+use fabriscope_catalog::{Aggregation, ExpertLibrary, Interface, Layer, Mpi, Perftest, Rdma, ResolvedCluster, Shmem};
 use fabriscope_wire::Mtu;
 
 use crate::binding::Binding;
@@ -83,6 +83,8 @@ pub struct Target {
     pub cores: Option<AdapterCores>,
     /// Defaults of perftest, if the cluster's software has them; otherwise the tool's own.
     pub perftest: Option<Perftest>,
+    /// Libraries that exchange tokens among experts, by name.
+    pub experts: Vec<(String, ExpertLibrary)>,
     /// Each iteration of a tool is simulated, though it repeats those before: somebody counts or takes down what happens, or others use the
     /// network beside it.
     pub every_iteration: bool,
@@ -165,6 +167,7 @@ impl Target {
             processor: Processor::of(&parts.sole().node.cpu, parts.sole().node.sockets),
             cores: parts.sole().node.dpu.as_ref().and_then(AdapterCores::of),
             perftest: parts.sole().software.perftest.clone().or_else(|| parts.perftest.perftest.clone()),
+            experts: parts.experts.iter().filter_map(|part| Some((part.name.clone(), part.experts.clone()?))).collect(),
             every_iteration: true,
         }
     }

@@ -62,6 +62,7 @@ fn tools() -> String {
             Suite::NcclTests => "nccl-tests",
             Suite::Sockets => "sockets",
             Suite::Gpu => "GPUs of a node",
+            Suite::Experts => "experts of a model",
             Suite::Single => "others",
         };
         let words = option(tool.name(), &format!("{}: {}", tool.name(), tool.about()));

@@ -21,6 +21,8 @@ pub enum Suite {
     Sockets,
     /// Programs on the GPUs of a node.
     Gpu,
+    /// Exchanges of tokens among experts.
+    Experts,
     /// A program that stands alone.
     Single,
 }

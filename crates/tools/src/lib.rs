@@ -6,6 +6,7 @@
 //! program by its name.
 
 pub mod collective;
+pub mod experts;
 pub mod gpu;
 pub mod nccl_tests;
 mod offload;

@@ -8,6 +8,7 @@ use fabriscope_tool::{Prepared, Traits, UsageError};
 use fabriscope_units::Bytes;
 
 use crate::collective;
+use crate::experts;
 use crate::gpu;
 use crate::nccl_tests;
 use crate::omb;
@@ -37,6 +38,8 @@ pub enum Tool {
     Gpu(gpu::GpuTool),
     /// Iterations of a Krylov solver.
     Krylov,
+    /// An exchange of tokens among experts.
+    Experts(experts::ExpertTool),
 }
 
 impl Tool {
@@ -53,6 +56,7 @@ impl Tool {
             .chain(sockets::TOOLS.into_iter().map(Tool::Sockets))
             .chain(gpu::TOOLS.into_iter().map(Tool::Gpu))
             .chain([Tool::Krylov])
+            .chain(experts::TOOLS.into_iter().map(Tool::Experts))
     }
     /// The tool of this name.
     ///
@@ -79,6 +83,7 @@ impl Tool {
             Tool::Sockets(tool) => tool.name(),
             Tool::Gpu(tool) => tool.name(),
             Tool::Krylov => krylov::NAME,
+            Tool::Experts(tool) => tool.name(),
         }
     }
     /// One line of help.
@@ -94,6 +99,7 @@ impl Tool {
             Tool::Sockets(tool) => tool.about(),
             Tool::Gpu(tool) => tool.about(),
             Tool::Krylov => krylov::ABOUT,
+            Tool::Experts(tool) => tool.about(),
         }
     }
     /// What the program is and does.
@@ -109,6 +115,7 @@ impl Tool {
             Tool::Sockets(tool) => tool.traits(),
             Tool::Gpu(tool) => tool.traits(),
             Tool::Krylov => krylov::traits(),
+            Tool::Experts(tool) => tool.traits(),
         }
     }
     /// The options of its own command line, where it has a table of them: all but `IMB-MPI1`, whose words are not those of others.
@@ -124,6 +131,7 @@ impl Tool {
             Tool::Sockets(tool) => tool.options(),
             Tool::Gpu(tool) => tool.options(),
             Tool::Krylov => krylov::OPTIONS,
+            Tool::Experts(tool) => tool.options(),
         }
     }
     /// Whether a `--` among its options is its own: what follows is for one of its tests.
@@ -170,6 +178,7 @@ impl Tool {
             Tool::Sockets(tool) => tool.prepare(args, target),
             Tool::Gpu(tool) => tool.prepare(args, target),
             Tool::Krylov => krylov::prepare(args, target),
+            Tool::Experts(tool) => tool.prepare(args, target),
         }
     }
 }

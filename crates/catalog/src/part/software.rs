@@ -11,8 +11,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CollectiveRule, CollectiveRules, DecisionTables, GpuProtocol, Interface, Kind, MulticastProtocol, Nccl, Offload, OneSidedRules, Part,
-    Psm2, SharedMemory, Shmem, collective_rules, psm2,
+    CollectiveRule, CollectiveRules, DecisionTables, ExpertLibrary, GpuProtocol, Interface, Kind, MulticastProtocol, Nccl, Offload,
+    OneSidedRules, Part, Psm2, SharedMemory, Shmem, collective_rules, psm2,
 };
 use crate::error::Problem;
 use crate::sourced::Sourced;
@@ -290,6 +290,9 @@ pub struct Software {
     /// Its costs, if it is a collective communication library of GPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nccl: Option<Nccl>,
+    /// Its costs, if it exchanges tokens among experts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub experts: Option<ExpertLibrary>,
     /// Its defaults, if it is perftest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub perftest: Option<Perftest>,
@@ -319,10 +322,11 @@ impl Part for Software {
         &self.title
     }
     fn check(&self) -> Result<(), Problem> {
-        if self.mpi.is_none() && self.perftest.is_none() && self.nccl.is_none() {
-            return Err(Problem::at(&[], "software that does nothing", "add an [mpi], [nccl] or [perftest] table"));
+        if self.mpi.is_none() && self.perftest.is_none() && self.nccl.is_none() && self.experts.is_none() {
+            return Err(Problem::at(&[], "software that does nothing", "add an [mpi], [nccl], [experts] or [perftest] table"));
         }
         self.nccl.as_ref().map_or(Ok(()), Nccl::check)?;
+        self.experts.as_ref().map_or(Ok(()), ExpertLibrary::check)?;
         if let Some(shmem) = &self.shmem {
             shmem.check()?;
             if self.mpi.is_none() {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A crate may depend on those before it.
-const ORDER: [&str; 43] = [
+const ORDER: [&str; 44] = [
     "prefetch",
     "streams",
     "units",
@@ -29,6 +29,7 @@ const ORDER: [&str; 43] = [
     "traffic",
     "mpi",
     "nccl-runtime",
+    "experts",
     "tool",
     "krylov",
     "tools",

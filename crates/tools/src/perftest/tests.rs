@@ -32,6 +32,7 @@ fn target() -> Target {
         cores: None,
         perftest: None,
         every_iteration: false,
+        experts: Vec::new(),
     }
 }
 fn parse_on(target: &Target, line: &str) -> Result<Settings, UsageError> {

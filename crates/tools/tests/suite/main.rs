@@ -4,6 +4,7 @@
 mod accumulate;
 mod columns;
 mod efa;
+mod experts;
 mod hostile;
 mod imb;
 mod in_network;

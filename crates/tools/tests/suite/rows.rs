@@ -12,6 +12,7 @@ use fabriscope_tools::{Data, Exchange, Measures, Operation, PerNode, Ranks, Size
 fn place(traits: &Traits) -> (&'static str, u32) {
     match (traits.suite, traits.data) {
         (Suite::Gpu, _) => ("gdrcopy-v100", 1),
+        (Suite::Experts, _) => ("aws-p5", 2),
         (Suite::NcclTests, _) => ("azure-nda100v4", 1),
         (Suite::OmbXccl, _) => ("azure-ndh100v5", 2),
         (_, Data::OnGpus) => ("olivia-gh200-ss11", 1),
@@ -33,6 +34,8 @@ fn line(tool: Tool, traits: &Traits) -> String {
         (Suite::NcclTests, _) => "-g 8 -n 1 -w 0",
         (Suite::Sockets, Operation::Stream) if traits.measures == Measures::Bandwidth => "-t 0.001",
         (Suite::Sockets, _) => "-l 0.001",
+        (Suite::Experts, _) if traits.measures == Measures::Bandwidth && tool.name() == "efa_alltoall" => "--msgs 4",
+        (Suite::Experts, _) => "--num-tokens 8",
         (Suite::Gpu, _) => "",
     };
     let size = match traits.sizes {
