@@ -15,7 +15,7 @@ use crate::ask::catalog;
 use crate::error::Error;
 use crate::on_cluster::OnCluster;
 use shown::{by_use, gb};
-use times::{ClusterTimes, Network};
+pub(crate) use times::{ClusterTimes, Network};
 
 /// What a step of training takes: `train("llama3-70b", "azure-ndh100v5:16").layout(layout)`. A model is a name of the catalogue.
 #[must_use]
