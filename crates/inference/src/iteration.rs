@@ -18,7 +18,7 @@ use fabriscope_units::{Bytes, Span};
 use crate::layer::{self, Load, WIDTH, Work};
 use crate::memory;
 use crate::serving::Serving;
-use crate::times::{Exchange, Phase, ServingTimes};
+use crate::times::{Exchange, Mode, Phase, ServingTimes};
 
 /// A kind of work, of which an iteration is the sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,7 +159,7 @@ enum Asked {
     AllGather,
     Logits,
     Stages,
-    Exchange(Phase),
+    Exchange(Phase, Mode),
 }
 
 impl<'a, T: ServingTimes> Costs<'a, T> {
@@ -224,7 +224,8 @@ impl<'a, T: ServingTimes> Costs<'a, T> {
                 (stages, longest) = (own, Some(span));
             }
         }
-        self.add_experts(&mut stages, (all.div_ceil(halves), fullest.div_ceil(halves)), halves)?;
+        let mode = if loads.iter().all(|load| load.prompt == 0) { Mode::Latency } else { Mode::Throughput };
+        self.add_experts(&mut stages, (all.div_ceil(halves), fullest.div_ceil(halves)), (halves, mode))?;
         let spans: Vec<Span> = stages.iter().map(Parts::total).collect();
         let mut parts = Parts::default();
         for stage in &stages {
@@ -267,7 +268,7 @@ impl<'a, T: ServingTimes> Costs<'a, T> {
     }
 
     /// Experts of all layers, with tokens that go there and come back as far as nothing hides them.
-    fn add_experts(&mut self, stages: &mut [Parts], (all, fullest): (u64, u64), halves: u64) -> Result<(), T::Error> {
+    fn add_experts(&mut self, stages: &mut [Parts], (all, fullest): (u64, u64), (halves, mode): (u64, Mode)) -> Result<(), T::Error> {
         if self.model.experts.is_none() || all == 0 {
             return Ok(());
         }
@@ -275,8 +276,8 @@ impl<'a, T: ServingTimes> Costs<'a, T> {
         let experts = self.experts(all, gap);
         let shared = self.serving.expert > 1;
         let each = fullest.div_ceil(u64::from(self.serving.tensor));
-        let there = if shared { self.asked(Asked::Exchange(Phase::Dispatch), each)? } else { Span::ZERO };
-        let back = if shared { self.asked(Asked::Exchange(Phase::Combine), each)? } else { Span::ZERO };
+        let there = if shared { self.asked(Asked::Exchange(Phase::Dispatch, mode), each)? } else { Span::ZERO };
+        let back = if shared { self.asked(Asked::Exchange(Phase::Combine, mode), each)? } else { Span::ZERO };
         for (stage, (_, with_experts)) in stages.iter_mut().zip(self.layers.clone()) {
             stage.add_all(&experts, with_experts);
             let once = *stage;
@@ -344,7 +345,7 @@ impl<'a, T: ServingTimes> Costs<'a, T> {
 
     /// Between the powers of two below and above.
     fn asked(&mut self, what: Asked, tokens: u64) -> Result<Span, T::Error> {
-        let alone = self.serving.tensor == 1 && !matches!(what, Asked::Stages | Asked::Exchange(_));
+        let alone = self.serving.tensor == 1 && !matches!(what, Asked::Stages | Asked::Exchange(..));
         if tokens == 0 || alone {
             return Ok(Span::ZERO);
         }
@@ -378,14 +379,14 @@ impl<'a, T: ServingTimes> Costs<'a, T> {
                 let part = Bytes((2 * bytes.0).div_ceil(u64::from(serving.tensor)));
                 self.times.time(Operation::SendReceive, part, serving.pipeline_group())?
             }
-            Asked::Exchange(phase) => {
+            Asked::Exchange(phase, mode) => {
                 let width = match phase {
                     Phase::Dispatch => memory::width(serving.precision),
                     Phase::Combine => WIDTH,
                 };
                 let per_token = model.experts.map_or(0, |experts| u64::from(experts.per_token));
                 let (hidden, nodes, group) = (u64::from(model.hidden), serving.expert_nodes, serving.expert_group());
-                self.times.exchange(&Exchange { phase, tokens, hidden, per_token, nodes, width, group })?
+                self.times.exchange(&Exchange { phase, mode, tokens, hidden, per_token, nodes, width, group })?
             }
         };
         self.operations.insert((what, tokens), span);

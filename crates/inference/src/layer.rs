@@ -90,20 +90,20 @@ pub fn plain(model: &Transformer, serving: &Serving, tokens: u64, with_experts: 
     let (_, value) = shape::query_key_and_value(model);
     match model.latent {
         Some(latent) => {
-            let [query_rank, kv_rank, content, rotary] =
-                [latent.query_rank, latent.kv_rank, latent.content, latent.rotary].map(u64::from);
+            let [query_rank, kv_rank, content, rotary] = [latent.query_rank, latent.kv_rank, latent.content, latent.rotary].map(u64::from);
             // Both ways down are one multiplication, and have their norms.
             work.push(linear(query_rank + kv_rank + rotary, hidden));
             work.push(Work::Memory(2 * WIDTH * tokens * (query_rank + kv_rank)));
             work.push(linear(heads * (content + rotary), if query_rank > 0 { query_rank } else { hidden }));
-            work.push(Work::Memory(tokens * (heads * rotary * 2 * WIDTH + memory::of_layer(model, serving.cache, serving.tensor))));
+            work.push(Work::Memory(tokens * heads * rotary * 2 * WIDTH));
+            work.push(Work::Memory(tokens * ((kv_rank + rotary) * WIDTH + memory::of_layer(model, serving.cache, serving.tensor))));
         }
         None => {
             let (head, kv) = (shape::head_size(model), shape::kv_heads(model).div_ceil(tensor));
             work.push(linear((heads + 2 * kv) * head, hidden));
             // Positions turn queries and keys; keys and values go to the cache.
-            let turned = (heads + kv) * head * 2 * WIDTH + kv * head * WIDTH;
-            work.push(Work::Memory(tokens * (turned + memory::of_layer(model, serving.cache, serving.tensor))));
+            work.push(Work::Memory(tokens * (heads + kv) * head * 2 * WIDTH));
+            work.push(Work::Memory(tokens * (2 * kv * head * WIDTH + memory::of_layer(model, serving.cache, serving.tensor))));
         }
     }
     work.push(linear(hidden, heads * value));
@@ -166,6 +166,8 @@ pub fn attention(model: &Transformer, serving: &Serving, load: &Load) -> Vec<Wor
         let operations = 2.0 * load.context as f64 * (heads * each) as f64;
         let bytes = load.context * cached + load.generating * heads * each * WIDTH;
         work.push(Work::Cache(Kernel::Attention { operations, bytes }));
+        // Sequences are cut into parts for all processors; what these found is put together.
+        work.push(Work::Memory(2 * load.generating * heads * value * 4));
     }
     work
 }

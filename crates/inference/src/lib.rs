@@ -31,4 +31,4 @@ pub mod transfer;
 pub use request::{Arrivals, Lengths, Request};
 pub use serving::{Admission, Serving, ServingError, Transfer};
 pub use simulate::{Outcome, Pools, simulate};
-pub use times::{Exchange, Phase, ServingTimes};
+pub use times::{Exchange, Mode, Phase, ServingTimes};

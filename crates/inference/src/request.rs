@@ -62,7 +62,11 @@ pub fn requests(arrivals: Arrivals, lengths: Lengths, count: u32, seed: u64) -> 
         if let Arrivals::Poisson(rate) = arrivals {
             seconds -= libm::log(1.0 - gaps.unit()) / rate;
         }
-        made.push(Request { arrival: Time::from_ps((seconds * 1e12) as u64), input: length(lengths.input), output: length(lengths.output) });
+        made.push(Request {
+            arrival: Time::from_ps((seconds * 1e12) as u64),
+            input: length(lengths.input),
+            output: length(lengths.output),
+        });
     }
     made
 }

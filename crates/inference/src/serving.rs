@@ -143,10 +143,7 @@ pub enum ServingError {
     },
     /// Experts shared by GPUs that are no whole copies.
     #[error("experts shared by {expert} GPUs, {tensor} GPUs a copy, {copies} copies, {stages} stages")]
-    #[diagnostic(
-        code(infer::impossible),
-        help("make --ep 1, or whole copies that divide all: --tp times a divisor of --dp, with --pp 1")
-    )]
+    #[diagnostic(code(infer::impossible), help("make --ep 1, or whole copies that divide all: --tp times a divisor of --dp, with --pp 1"))]
     Experts {
         /// GPUs that share.
         expert: u32,
@@ -285,12 +282,7 @@ impl Serving {
             }
             let whole = self.expert.is_multiple_of(self.tensor) && self.copies.is_multiple_of(self.together());
             if !whole || (self.together() > 1 && self.pipeline > 1) {
-                return Err(ServingError::Experts {
-                    expert: self.expert,
-                    tensor: self.tensor,
-                    copies: self.copies,
-                    stages: self.pipeline,
-                });
+                return Err(ServingError::Experts { expert: self.expert, tensor: self.tensor, copies: self.copies, stages: self.pipeline });
             }
         }
         Ok(())

@@ -13,11 +13,22 @@ pub enum Phase {
     Combine,
 }
 
+/// How tokens reach their experts (DeepEP's two kinds of kernels).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mode {
+    /// Once to each node, and on to its experts within it: the fewest bytes, for prompts.
+    Throughput,
+    /// Straight to each expert: the fewest steps, for tokens that are generated.
+    Latency,
+}
+
 /// Tokens that go to experts, or come back from them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Exchange {
     /// There or back.
     pub phase: Phase,
+    /// By which way.
+    pub mode: Mode,
     /// Tokens of a GPU.
     pub tokens: u64,
     /// Dimensions of a token.

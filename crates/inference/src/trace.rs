@@ -151,7 +151,10 @@ fn table(file: &str, text: &str, [time, input, output]: [usize; 3], clock: fn(&s
         };
         let text = field(time)?;
         let at = clock(text).ok_or_else(|| {
-            wrong(format!("`{text}` is no time"), "use a date as 2023-11-16 18:15:46.6805900 in traces of Azure, seconds in those of BurstGPT")
+            wrong(
+                format!("`{text}` is no time"),
+                "use a date as 2023-11-16 18:15:46.6805900 in traces of Azure, seconds in those of BurstGPT",
+            )
         })?;
         rows.push((at, count(input)?, count(output)?));
     }
@@ -249,7 +252,10 @@ mod tests {
         assert_eq!(told("a,b\n1,2\n"), "t.csv, line 1: `a,b` begins no trace of requests");
         let head = "TIMESTAMP,ContextTokens,GeneratedTokens";
         assert_eq!(told(&format!("{head}\nyesterday,1,2")), "t.csv, line 2: `yesterday` is no time");
-        assert_eq!(told(&format!("{head}\n2023-11-16 18:15:46.68,1,2\n2023-11-16 18:15:47,-1,2")), "t.csv, line 3: `-1` is no number of tokens");
+        assert_eq!(
+            told(&format!("{head}\n2023-11-16 18:15:46.68,1,2\n2023-11-16 18:15:47,-1,2")),
+            "t.csv, line 3: `-1` is no number of tokens"
+        );
         assert_eq!(told(&format!("{head}\n2023-11-16 18:15:46.68")), "t.csv, line 2: 1 fields, and the head has more");
         assert_eq!(told(&format!("{head}\n2023-11-16 18:15:46,0,2")), "t.csv: no request with tokens to read and to generate, of 1");
         assert_eq!(told("{\"timestamp\": 1, \"input_length\": 2}"), "t.csv, line 1: `output_length` is null");

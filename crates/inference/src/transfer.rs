@@ -37,7 +37,11 @@ pub fn ways(model: &Transformer, from: &Serving, to: &Serving, shifted: bool) ->
     let heads = if model.latent.is_some() { 1 } else { shape::kv_heads(model) };
     let of_rank = |rank: u32, tensor: u32| {
         let (rank, tensor) = (u64::from(rank), u64::from(tensor));
-        if tensor >= heads { (rank * heads / tensor, rank * heads / tensor + 1) } else { (rank * heads / tensor, (rank + 1) * heads / tensor) }
+        if tensor >= heads {
+            (rank * heads / tensor, rank * heads / tensor + 1)
+        } else {
+            (rank * heads / tensor, (rank + 1) * heads / tensor)
+        }
     };
     let mut found = Vec::new();
     for (to_stage, (first, end)) in (0..).zip(spans(to)) {

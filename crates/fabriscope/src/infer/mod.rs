@@ -4,6 +4,9 @@ mod shown;
 mod times;
 
 use fabriscope_catalog::{Catalog, Gpu, Kind, Model, ResolvedCluster};
+use fabriscope_engine::Cluster;
+use fabriscope_engine_flow::adapters_of_gpus;
+use fabriscope_fabric::routing::{Routing, Sharing};
 use fabriscope_inference::iteration::Costs;
 use fabriscope_inference::memory::{Room, room};
 use fabriscope_inference::{Arrivals, Lengths, Pools, Request, Serving, Transfer, request, simulate, trace, transfer};
@@ -69,6 +72,8 @@ struct Job {
     model: Model,
     parts: ResolvedCluster,
     gpu: Gpu,
+    /// The routing in whose place fluids are spread.
+    spread: Option<Routing>,
     gpus: u32,
     per_node: u32,
     serving: Serving,
@@ -196,7 +201,7 @@ impl<'a> Infer<'a> {
 
     fn job(&self, catalog: &Catalog) -> Result<Job, Error> {
         let model = Model::clone(catalog.model(&self.model)?);
-        let parts = self.cluster.resolve_alike(catalog)?;
+        let (parts, spread) = spread(self.cluster.resolve_alike(catalog)?);
         let node = &parts.sole().node;
         let per_node = node.machine().map_or(0, |machine| machine.gpus().len() as u32);
         let gpu = node.gpu.clone().ok_or_else(|| Error::Inference {
@@ -228,7 +233,7 @@ impl<'a> Infer<'a> {
                 .to_owned(),
         })?;
         let room = room(&model.transformer, &serving, &gpu)?;
-        Ok(Job { model, gpu, gpus, per_node, serving, room, second, parts })
+        Ok(Job { model, gpu, spread, gpus, per_node, serving, room, second, parts })
     }
 
     /// What iterations of both pools take.
@@ -283,6 +288,23 @@ impl<'a> Infer<'a> {
         let pools = Pools { model: &job.model.transformer, first, blocks: job.room.blocks, second, transfer: self.transfer };
         simulate(requests, most, pools)
     }
+}
+
+/// Where routing looks at queues, fluids take the shortest paths alone, and no detours around links that are full: what they move is a lower
+/// bound.
+fn spread(mut parts: ResolvedCluster) -> (ResolvedCluster, Option<Routing>) {
+    let own = parts.routing;
+    if !matches!(own.sharing(), Sharing::Load | Sharing::Pause) {
+        return (parts, None);
+    }
+    for routing in [Routing::Spray, Routing::Minimal] {
+        parts.routing = routing;
+        if Cluster::new(parts.clone()).is_ok_and(|cluster| adapters_of_gpus(&cluster, 1).is_ok()) {
+            return (parts, Some(own));
+        }
+    }
+    parts.routing = own;
+    (parts, None)
 }
 
 /// Copies that nodes have room for.

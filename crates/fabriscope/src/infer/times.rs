@@ -2,7 +2,7 @@
 //!
 //! Source: NCCL as [`crate::train::times`] has it; vLLM, csrc/custom_all_reduce.cuh for sums within a node that need no library.
 //! Modelled: operations of groups by NCCL or, of few bytes within a node, by kernels that read each other's memory; tokens to experts as an
-//! all-to-all, to each expert or to each node once (DeepEP's two ways), whichever is faster; keys and values as fluids on the fabric, all
+//! all-to-all, to each expert or to each node once (DeepEP's two ways); keys and values as fluids on the fabric, all
 //! transfers that go on sharing it.
 //! Not modelled: processors that kernels of experts take; transfers beside operations of groups on the same adapters.
 
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use fabriscope_catalog::{Catalog, Gpu, ResolvedCluster};
 use fabriscope_engine::Cluster;
 use fabriscope_engine_flow::{Fluid, rates};
-use fabriscope_inference::{Exchange, ServingTimes};
+use fabriscope_inference::{Exchange, Mode, ServingTimes};
 use fabriscope_training::{CommunicationTimes, Group, Operation};
 use fabriscope_units::{Bytes, Rate, Span};
 
@@ -84,14 +84,16 @@ impl ServingTimes for PoolTimes<'_> {
     fn exchange(&mut self, exchange: &Exchange) -> Result<Span, Error> {
         let (size, token) = (exchange.group.size, exchange.hidden * exchange.width);
         let copies = Bytes(exchange.tokens * exchange.per_token * token);
-        let straight = self.operations.time(Operation::AllToAll, copies, exchange.group)?;
         let whole = size > self.per_node && size.is_multiple_of(self.per_node) && exchange.group.stride == 1;
-        let Some(links) = self.links.filter(|_| whole && !self.crossed) else { return Ok(straight) };
+        let by_node = whole && !self.crossed && exchange.mode == Mode::Throughput;
+        let Some(links) = self.links.filter(|_| by_node) else {
+            return self.operations.time(Operation::AllToAll, copies, exchange.group);
+        };
         // Once to each node on the own rail, and from there over the links of the node to each expert; both go on at once.
         let nodes = size / self.per_node;
         let sent = Bytes((exchange.tokens as f64 * token as f64 * distinct(nodes, exchange)) as u64);
         let rails = self.operations.time(Operation::AllToAll, sent, Group { size: nodes, stride: self.per_node })?;
-        Ok(straight.min(rails.max(links.time(copies))))
+        Ok(rails.max(links.time(copies)))
     }
     fn transfers(&mut self, active: &[(u32, u32)]) -> Result<Vec<Rate>, Error> {
         self.wires.as_mut().map_or_else(|| Ok(vec![Rate::from_bps(u64::MAX); active.len()]), |wires| wires.rates(active))
@@ -210,7 +212,8 @@ mod tests {
     #[test]
     fn tokens_go_to_each_node_once() {
         let group = Group { size: 32, stride: 1 };
-        let exchange = Exchange { phase: Phase::Dispatch, tokens: 1, hidden: 1, per_token: 8, nodes: None, width: 1, group };
+        let exchange =
+            Exchange { phase: Phase::Dispatch, mode: Mode::Throughput, tokens: 1, hidden: 1, per_token: 8, nodes: None, width: 1, group };
         assert!((distinct(4, &exchange) - 3.599_548).abs() < 1e-6);
         assert!((distinct(4, &Exchange { nodes: Some(2), ..exchange }) - 2.0).abs() < 1e-12);
     }
