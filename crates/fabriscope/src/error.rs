@@ -41,6 +41,23 @@ pub enum Error {
         /// What to do.
         help: String,
     },
+    /// A model that cannot be served so.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Serving(#[from] fabriscope_inference::ServingError),
+    /// A trace of requests.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Requests(#[from] fabriscope_inference::trace::TraceError),
+    /// A server that cannot be.
+    #[error("{message}")]
+    #[diagnostic(code(infer::impossible), help("{help}"))]
+    Inference {
+        /// What is wrong.
+        message: String,
+        /// What to do.
+        help: String,
+    },
     /// A trace that cannot be run.
     #[error("{trace}: {message}")]
     #[diagnostic(code(trace::replay), help("{help}"))]

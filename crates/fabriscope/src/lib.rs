@@ -1,6 +1,6 @@
 //! Fabriscope as a library: what the program does, for programs of your own.
 //!
-//! Twelve questions, each with options that are added one after the other; each answer is one [`Outcome`], which
+//! Thirteen questions, each with options that are added one after the other; each answer is one [`Outcome`], which
 //! [`render`] prints as text, JSON or CSV. Nothing here prints, exits or reads a clock; the same question gives the same bytes.
 //!
 //! - [`bench()`]: what does a benchmark program print on a cluster?
@@ -13,6 +13,7 @@
 //! - [`sensitivity`]: which numbers of the catalogue matter?
 //! - [`expect()`]: what should the usual tools show on a cluster?
 //! - [`train()`]: what does a step of training take, and what of it is the network?
+//! - [`infer()`]: what does a served model give by load, and what of it is the network?
 //! - [`replay()`]: what do traces of real programs take on a cluster?
 //! - [`calibrate()`]: which numbers of a cluster fit its measurements?
 //!
@@ -30,6 +31,7 @@ mod dossier;
 mod error;
 mod expect;
 pub mod experts;
+mod infer;
 mod on_cluster;
 pub mod own;
 pub mod picture;
@@ -46,11 +48,13 @@ pub use dossier::{Report, report};
 pub use error::Error;
 pub use expect::{Expect, expect};
 pub use fabriscope_catalog::{Catalog, ResolvedCluster};
+pub use fabriscope_inference as inference;
 pub use fabriscope_report::{Outcome, Verdict, render};
 pub use fabriscope_study::study_schema;
 pub use fabriscope_study::sweep::Progress;
 pub use fabriscope_timeline::sheet;
 pub use fabriscope_training as training;
+pub use infer::{Infer, Load, infer};
 pub use on_cluster::OnCluster;
 pub use replay::replay;
 pub use sweep::{Sweep, sweep};

@@ -103,6 +103,18 @@ impl Roofline {
         let eight = compute.matrix_8.as_ref().map_or(*compute.matrix, |rate| **rate);
         Some(Roofline { memory: gpu.memory.copy_rate(), eight, left: *compute.processors, pace: 1, compute })
     }
+    /// The same for inference: kernels that hardly write, whose bytes come at the rate of reads; attention without a backward pass; gaps are left
+    /// to who calls.
+    #[must_use]
+    pub fn reading(gpu: &Gpu) -> Option<Roofline> {
+        let mut roofline = Roofline::of(gpu)?;
+        roofline.memory = gpu.memory.read_rate();
+        roofline.compute.gap.value = Span::ZERO;
+        if let Some(forward) = roofline.compute.attention_forward.clone() {
+            roofline.compute.attention = forward;
+        }
+        Some(roofline)
+    }
     /// Processors of the GPU.
     #[must_use]
     pub fn processors(&self) -> u32 {

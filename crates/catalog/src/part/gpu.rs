@@ -138,8 +138,14 @@ pub struct Compute {
     /// Share of the rate of copies that kernels reach which stream through memory: norms, activations, dropout, softmax. What they read twice, and
     /// what their rows leave of the rate.
     pub streaming: Sourced<Ratio>,
+    /// The same of attention that only goes forward; where nothing is said, the same share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attention_forward: Option<Sourced<Ratio>>,
     /// From the last block of a kernel until the next kernel's blocks are at work.
     pub gap: Sourced<Span>,
+    /// The same where kernels are launched together as a graph; where nothing is said, as long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub graph_gap: Option<Sourced<Span>>,
 }
 
 /// The memory as another device reads and writes it (GPUDirect RDMA, GPUDirect P2P).

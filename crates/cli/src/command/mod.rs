@@ -11,6 +11,7 @@ mod expect;
 mod explain;
 mod export;
 pub mod import;
+mod infer;
 mod man;
 mod parts;
 mod report;
@@ -53,6 +54,8 @@ pub enum Command {
     Expect(expect::Args),
     /// Say what a step of training takes, what of it is the network, and which layout is best
     Train(Box<train::Args>),
+    /// Say what a served language model gives by load: times to tokens, tokens a second, what of it is the network
+    Infer(Box<infer::Args>),
     /// Say whether a measured table is normal for a cluster, and what is most probably wrong if it is not
     Diagnose(diagnose::Args),
     /// Run an experiment file
@@ -102,6 +105,7 @@ pub fn run(arguments: &Arguments, context: &Context, output: &mut Output) -> Res
         Command::Calibrate(args) => calibrate::run(args, context, output),
         Command::Expect(args) => expect::run(args, context, output),
         Command::Train(args) => train::run(args, context, output),
+        Command::Infer(args) => infer::run(args, context, output),
         Command::Diagnose(args) => diagnose::run(args, context, output),
         Command::Run(args) => run::run(args, context, output),
         Command::Sweep(args) => sweep::run(args, context, output),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A crate may depend on those before it.
-const ORDER: [&str; 44] = [
+const ORDER: [&str; 45] = [
     "prefetch",
     "streams",
     "units",
@@ -23,6 +23,7 @@ const ORDER: [&str; 44] = [
     "nic",
     "catalog",
     "training",
+    "inference",
     "nccl",
     "platform",
     "training-plan",

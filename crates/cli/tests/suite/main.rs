@@ -22,6 +22,7 @@ mod formats;
 mod gpus;
 mod imported;
 mod imported_cluster;
+mod inference;
 mod interference;
 mod krylov;
 mod lab_keys;

@@ -31,6 +31,7 @@ const CALLS: &[(&str, &[&str])] = &[
     ("route", &["lab-16"]),
     ("topo", &["lab-16"]),
     ("train", &["--model", "llama3-8b", "--on", "azure-ndh100v5:1", "--tp", "8", "--sequence-parallel"]),
+    ("infer", &["--model", "llama3-8b", "--on", "azure-ndh100v5:1", "--requests", "20"]),
     ("transports", &[]),
     ("clusters", &[]),
     ("parts", &[]),

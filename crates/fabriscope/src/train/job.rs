@@ -1,6 +1,6 @@
 //! A job: its model, the cluster, the GPU, and whether its GPUs have room.
 
-use fabriscope_catalog::{Gpu, ResolvedCluster, Transformer};
+use fabriscope_catalog::{Catalog, Gpu, ResolvedCluster, Transformer};
 use fabriscope_training::memory::{fullest, memory};
 use fabriscope_training::roofline::Roofline;
 use fabriscope_training::{Layout, Recompute, Sharding, Step, StepError, step};
@@ -12,10 +12,22 @@ use crate::error::Error;
 
 /// A transformer with its name.
 #[derive(Clone)]
-pub(super) struct Named {
+pub(crate) struct Named {
     pub name: String,
     pub title: String,
     pub transformer: Transformer,
+}
+
+impl Named {
+    /// Of the catalogue.
+    pub fn of(catalog: &Catalog, name: &str) -> Result<Named, Error> {
+        let model = catalog.model(name)?;
+        let transformer = model
+            .transformer
+            .clone()
+            .ok_or_else(|| told(format!("`{name}` is no transformer"), "name another model: fabriscope parts --kind models"))?;
+        Ok(Named { name: model.name.clone(), title: model.title.clone(), transformer })
+    }
 }
 
 /// What a job runs on.

@@ -29,8 +29,9 @@ use crate::ask::catalog;
 use crate::error::Error;
 use crate::on_cluster::OnCluster;
 pub use beside::{Beside, Placement};
-use job::{Job, Named, On, fits, made, of_step, room, told};
-use times::{ClusterTimes, Network};
+pub(crate) use job::Named;
+use job::{Job, On, fits, made, of_step, room, told};
+pub(crate) use times::{ClusterTimes, Network};
 pub use whole::ByMessages;
 pub use written::StepFormat;
 
@@ -343,10 +344,7 @@ impl<'a> Train<'a> {
     }
 
     fn job(&self, catalog: &Catalog) -> Result<Job, Error> {
-        let model = catalog.model(&self.model)?;
-        let transformer =
-            model.transformer.clone().ok_or_else(|| told(format!("`{}` is no transformer", self.model), "name another model"))?;
-        let mut model = Named { name: model.name.clone(), title: model.title.clone(), transformer };
+        let mut model = Named::of(catalog, &self.model)?;
         model.transformer.sequence = self.sequence.unwrap_or(model.transformer.sequence);
         let On { parts, gpu, roofline } = self.on(catalog)?;
         Ok(Job { model, parts, gpu, roofline })
