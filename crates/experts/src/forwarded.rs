@@ -75,7 +75,8 @@ struct Dispatch<'a> {
 
 /// The kernel of one rank; when it ends there, apart from what comes over the links of the node.
 pub(crate) async fn run(rank: &mut Rank, (kernel, chunk): (&Kernel, u32), begun: Time) -> Result<Time, ProgramError> {
-    let numbers = Numbers::of(rank, kernel.bytes, chunk).ok_or_else(|| ProgramError("a library without kernels that forward".to_owned()))?;
+    let numbers =
+        Numbers::of(rank, kernel.bytes, chunk).ok_or_else(|| ProgramError("a library without kernels that forward".to_owned()))?;
     let Numbers { nodes, per_node, channels, .. } = numbers;
     let job = rank.job.clone();
     let plan = job.plan.as_ref().ok_or_else(|| ProgramError("no channels".to_owned()))?;
@@ -291,4 +292,3 @@ impl Dispatch<'_> {
         self.start(channel, gpu)
     }
 }
-

@@ -68,7 +68,8 @@ struct Combine<'a> {
 
 /// The kernel of one rank; when it ends there.
 pub(crate) async fn run(rank: &mut Rank, (kernel, chunk): (&Kernel, u32), begun: Time) -> Result<Time, ProgramError> {
-    let numbers = Numbers::of(rank, kernel.bytes, chunk).ok_or_else(|| ProgramError("a library without kernels that forward".to_owned()))?;
+    let numbers =
+        Numbers::of(rank, kernel.bytes, chunk).ok_or_else(|| ProgramError("a library without kernels that forward".to_owned()))?;
     let mut run = Combine::new(rank, numbers, begun)?;
     for channel in 0..numbers.channels {
         for gpu in 0..numbers.per_node {
@@ -109,7 +110,8 @@ impl Combine<'_> {
         let mut sending = Vec::new();
         for channel in 0..channels {
             for gpu in 0..per_node {
-                let mine = |node: u32| plan.gpus(node * per_node + gpu, channel, own).iter().filter(|gpus| **gpus & (1 << local) != 0).count();
+                let mine =
+                    |node: u32| plan.gpus(node * per_node + gpu, channel, own).iter().filter(|gpus| **gpus & (1 << local) != 0).count();
                 let mut left: Vec<u32> = (0..nodes).map(|node| mine(node) as u32).collect();
                 let mut chunks = VecDeque::new();
                 while left.iter().any(|left| *left > 0) {

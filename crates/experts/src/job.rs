@@ -152,12 +152,7 @@ impl Job {
     ///
     /// # Errors
     /// Experts that do not fit the GPUs, adapters or a library that cannot do it.
-    pub fn new(
-        (name, library): (&str, &ExpertLibrary),
-        target: &Target,
-        shape: Shape,
-        kernels: Vec<Kernel>,
-    ) -> Result<Job, ExchangeError> {
+    pub fn new((name, library): (&str, &ExpertLibrary), target: &Target, shape: Shape, kernels: Vec<Kernel>) -> Result<Job, ExchangeError> {
         check(&shape)?;
         if shape.nodes > 1 && target.rdma != Rdma::ReadWrite {
             return Err(ExchangeError::NoWrites);

@@ -54,7 +54,8 @@ impl Node {
                 let (source, target) = (devices.vertex(Memory::Device(from))?, devices.vertex(Memory::Device(to))?);
                 let (uses, latency) = devices.way(source, target, Access::Write)?;
                 let machine = devices.machine();
-                let links = uses.iter().filter_map(|Use { resource, weight }| Some((resource.0, weight.payload_of(machine.capacity(*resource)?))));
+                let links =
+                    uses.iter().filter_map(|Use { resource, weight }| Some((resource.0, weight.payload_of(machine.capacity(*resource)?))));
                 let path: Path = (links.collect(), latency);
                 self.paths.insert((from, to), path.clone());
                 path

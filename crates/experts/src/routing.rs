@@ -123,8 +123,11 @@ fn limited(shape: &Shape, stream: &mut Stream, scores: &mut Vec<(u64, u16)>, cho
     scores.clear();
     scores.extend((0..shape.experts as u16).map(|expert| (stream.next_u64(), expert)));
     let of_node = (shape.experts / shape.nodes) as usize;
-    let mut nodes: Vec<(u64, usize)> =
-        scores.chunks(of_node).enumerate().map(|(node, scores)| (scores.iter().map(|(score, _)| *score).max().unwrap_or(0), node)).collect();
+    let mut nodes: Vec<(u64, usize)> = scores
+        .chunks(of_node)
+        .enumerate()
+        .map(|(node, scores)| (scores.iter().map(|(score, _)| *score).max().unwrap_or(0), node))
+        .collect();
     nodes.sort_unstable_by(|one, other| other.cmp(one));
     let mut best: Vec<(u64, u16)> =
         nodes[..shape.groups as usize].iter().flat_map(|(_, node)| &scores[node * of_node..(node + 1) * of_node]).copied().collect();

@@ -113,7 +113,8 @@ fn messages(rank: &Rank, kernel: &Kernel) -> Vec<Message> {
             }
         }
     }
-    let ordered = if blocks.is_some() { signals.into_iter().chain(all).collect::<Vec<_>>() } else { all.into_iter().chain(signals).collect() };
+    let ordered =
+        if blocks.is_some() { signals.into_iter().chain(all).collect::<Vec<_>>() } else { all.into_iter().chain(signals).collect() };
     ordered.into_iter().filter(|message| message.to != rank.me).collect()
 }
 
@@ -132,7 +133,8 @@ fn expected(rank: &Rank, kernel: &Kernel) -> u64 {
             sent + peers * u64::from(shape.local_experts())
         }
         Way::Combine => {
-            let of = |token| job.routing.of(rank.me, token).iter().filter(|expert| by_adapter(shape.rank_of((**expert).into()))).count() as u64;
+            let of =
+                |token| job.routing.of(rank.me, token).iter().filter(|expert| by_adapter(shape.rank_of((**expert).into()))).count() as u64;
             let each = if job.library.counting_blocks.is_some() { 1 } else { u64::from(shape.local_experts()) };
             (0..shape.tokens).map(of).sum::<u64>() + peers * each
         }

@@ -10,7 +10,7 @@ use fabriscope_node::{Process, ProgramError};
 use fabriscope_units::{Bytes, Remedy, Time};
 use fabriscope_verbs::{
     Access, AhAttr, AppWords, CqId, MemoryId, Mr, PdId, Peer, QpCap, QpInit, QpNum, QpType, Remote, SendFlags, SendWr, Sge, UdDestination,
-    VerbsError, Wc, WcStatus, WatchId,
+    VerbsError, WatchId, Wc, WcStatus,
 };
 
 use crate::job::{Contact, ContactOf, Net};

@@ -73,20 +73,14 @@ pub fn exchange(catalog: &Catalog, parts: &ResolvedCluster, of: &TokenExchange) 
         Span::from_ps((u128::from(many.as_ps()) * u128::from(packets.as_ps()) / u128::from(fluids.as_ps().max(1))) as u64)
     };
     let ratio = (dispatch + combine).as_ps() * 1000 / (to + back).as_ps().max(1);
-    Ok(ExchangeTimes {
-        dispatch: scaled(many_to, dispatch, to),
-        combine: scaled(many_back, combine, back),
-        packets_to_fluids: Some(ratio),
-    })
+    Ok(ExchangeTimes { dispatch: scaled(many_to, dispatch, to), combine: scaled(many_back, combine, back), packets_to_fluids: Some(ratio) })
 }
 
 /// As the library's program prints it.
 fn by_packets(catalog: &Catalog, parts: &ResolvedCluster, of: &TokenExchange, (nodes, each): (u32, u32)) -> Result<(Span, Span), Error> {
     let tool = if of.low_latency { "deepep_low_latency" } else { "deepep_normal" };
     let mut words = vec!["--library".to_owned(), of.library.clone()];
-    for (name, value) in
-        [("--num-tokens", of.tokens), ("--hidden", of.hidden), ("--num-topk", of.topk), ("--num-experts", of.experts)]
-    {
+    for (name, value) in [("--num-tokens", of.tokens), ("--hidden", of.hidden), ("--num-topk", of.topk), ("--num-experts", of.experts)] {
         words.extend([name.to_owned(), value.to_string()]);
     }
     if !of.low_latency {

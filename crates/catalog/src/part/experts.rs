@@ -103,7 +103,8 @@ impl ExpertLibrary {
             return Err(Problem::at(&["experts", key, "value"], format!("no {key}"), "use 1 or more"));
         }
         let Some(forwarding) = &self.forwarding else { return Ok(()) };
-        let TokenForwarding { processors, processors_per_channel, chunk, buffer, forwarders, senders, reducers, in_flight, .. } = forwarding;
+        let TokenForwarding { processors, processors_per_channel, chunk, buffer, forwarders, senders, reducers, in_flight, .. } =
+            forwarding;
         let counts = [
             ("processors_per_channel", **processors_per_channel),
             ("chunk", **chunk),

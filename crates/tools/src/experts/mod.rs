@@ -110,7 +110,8 @@ const LIBRARY: Opt = opt('\0', "library", Takes::Value("part"), Usual, "library,
 
 /// The library that the command line names, or the usual one.
 fn library<'t>(parsed: &Parsed, target: &'t Target, usual: &str) -> Result<(&'t str, &'t ExpertLibrary), UsageError> {
-    let name = parsed.options.iter().rev().find(|given| given.name == LIBRARY.long).and_then(|given| given.value.as_deref()).unwrap_or(usual);
+    let name =
+        parsed.options.iter().rev().find(|given| given.name == LIBRARY.long).and_then(|given| given.value.as_deref()).unwrap_or(usual);
     let found = target.experts.iter().find(|(known, _)| known == name);
     found.map(|(name, library)| (name.as_str(), library)).ok_or_else(|| UsageError::Conflict {
         what: format!("there is no library `{name}` that exchanges tokens among experts"),

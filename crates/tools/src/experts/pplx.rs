@@ -54,7 +54,10 @@ pub(super) fn prepare(parsed: &Parsed, target: &Target) -> Result<Prepared, Usag
             let count = u64::from(shape.tokens) * u64::from(shape.topk);
             prepared(of, target, (shape, kernels), move |job| {
                 let spans = [mean(&job.times(0)), mean(&job.times(1))];
-                report(&shape, &[("Dispatch", "dispatch latency", count * short, spans[0]), ("Combine", "combine latency", count * long, spans[1])])
+                report(
+                    &shape,
+                    &[("Dispatch", "dispatch latency", count * short, spans[0]), ("Combine", "combine latency", count * long, spans[1])],
+                )
             })
         }
         "nvshmem" => {
@@ -81,7 +84,8 @@ pub(super) fn prepare(parsed: &Parsed, target: &Target) -> Result<Prepared, Usag
 fn torch(target: &Target, shape: Shape, room: Bytes) -> Result<Prepared, UsageError> {
     let library = xccl::library("pplx_alltoall", target)?;
     let settings = library.first().settings.clone();
-    let world = World::new(library, target, (shape.nodes, shape.per_node), &settings).map_err(|error| xccl::refused("pplx_alltoall", &error))?;
+    let world =
+        World::new(library, target, (shape.nodes, shape.per_node), &settings).map_err(|error| xccl::refused("pplx_alltoall", &error))?;
     let lengths = lengths(room, shape.ranks());
     let spans: Record<Vec<Span>> = Record::new(vec![Span::ZERO; lengths.len()]);
     let ties = world.ties(None);

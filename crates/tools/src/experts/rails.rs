@@ -66,8 +66,11 @@ pub(super) fn prepare(parsed: &Parsed, target: &Target) -> Result<Prepared, Usag
     let whole = Arc::new(RailsJob::new(target, settings));
     let per_message = whole.messages();
     // Long messages: the same number of shorter ones, of two lengths.
-    let lengths: Vec<Bytes> =
-        if settings.bytes.0 * per_message > MOST { vec![Bytes(MOST / per_message / 2), Bytes(MOST / per_message)] } else { vec![settings.bytes] };
+    let lengths: Vec<Bytes> = if settings.bytes.0 * per_message > MOST {
+        vec![Bytes(MOST / per_message / 2), Bytes(MOST / per_message)]
+    } else {
+        vec![settings.bytes]
+    };
     let jobs: Vec<Arc<RailsJob>> =
         lengths.iter().map(|bytes| Arc::new(RailsJob::new(target, Settings { bytes: *bytes, ..settings }))).collect();
     let main = |_| -> Main {
@@ -84,7 +87,13 @@ pub(super) fn prepare(parsed: &Parsed, target: &Target) -> Result<Prepared, Usag
     };
     let mains = (0..layout.ranks()).map(main).collect();
     let finish = move || report(&settings, (&lengths, &jobs), per_message);
-    Ok(Prepared { placing: Placing::Blocks { per_node: layout.per_node }, mains, ties: Ties::Fences, finish: Box::new(finish), rows: Rows::default() })
+    Ok(Prepared {
+        placing: Placing::Blocks { per_node: layout.per_node },
+        mains,
+        ties: Ties::Fences,
+        finish: Box::new(finish),
+        rows: Rows::default(),
+    })
 }
 
 fn report(settings: &Settings, (lengths, jobs): (&[Bytes], &[Arc<RailsJob>]), messages: u64) -> ToolOutput {

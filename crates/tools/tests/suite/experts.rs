@@ -19,7 +19,8 @@ fn value(output: &ToolOutput, metric: &str) -> f64 {
 /// a window of half of that two of four adapters are busy; along rails all four are, and across with a window of the whole row as well.
 #[test]
 fn across_rails_half_of_the_adapters_are_busy() {
-    let bandwidth = |options: &str| value(&run("aws-p5", 2, &format!("efa_alltoall --msg-size 32768 --msgs 64 --stripe 8 {options}")), "bandwidth");
+    let bandwidth =
+        |options: &str| value(&run("aws-p5", 2, &format!("efa_alltoall --msg-size 32768 --msgs 64 --stripe 8 {options}")), "bandwidth");
     let (across, along, wide) = (bandwidth("--window 32"), bandwidth("--window 32 --rail"), bandwidth("--window 128"));
     assert!((0.4..0.62).contains(&(across / along)), "{across} {along}");
     assert!(wide > 0.8 * along, "{wide} {along}");
@@ -42,7 +43,8 @@ fn few_tokens_take_as_long_as_the_wire() {
 /// A proxy that is one thread takes its time for every message: 8 · 16 tokens, half of which leave the node, and 128 counts.
 #[test]
 fn a_proxy_posts_one_after_the_other() {
-    let latency = |library: &str| value(&run("pplx-h100-cx7", 2, &format!("pplx_alltoall --num-tokens 16 --library {library}")), "dispatch latency");
+    let latency =
+        |library: &str| value(&run("pplx-h100-cx7", 2, &format!("pplx_alltoall --num-tokens 16 --library {library}")), "dispatch latency");
     let (gpu, proxy) = (latency("pplx-ibgda"), latency("pplx-ibrc"));
     // 64 posts of 0.9 us and 128 signals of 1.8 us are 288 us, without the verbs.
     assert!(proxy > 288.0 && proxy > 1.5 * gpu, "{proxy} {gpu}");
@@ -54,7 +56,11 @@ fn forwarding_prints_what_deepep_prints() {
     let output = run("deepseek-h800-cx7", 2, "deepep_normal --num-tokens 256 --num-topk-groups 2 --rdma-chunks 8,16");
     let rate = value(&output, "dispatch bandwidth");
     assert!(rate > 10.0 && rate < 100.0, "{}", output.text);
-    for line in ["[config] num_tokens=256, hidden=7168, num_topk_groups=2, num_topk=8", "[tuning] SMs 24, RDMA chunk 8, ", "[tuning] Best combine: SMs 24, RDMA chunk "] {
+    for line in [
+        "[config] num_tokens=256, hidden=7168, num_topk_groups=2, num_topk=8",
+        "[tuning] SMs 24, RDMA chunk 8, ",
+        "[tuning] Best combine: SMs 24, RDMA chunk ",
+    ] {
         assert!(output.text.contains(line), "{line}: {}", output.text);
     }
     let one = run("deepseek-h800-cx7", 1, "deepep_normal --num-tokens 256");
