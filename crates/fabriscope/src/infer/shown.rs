@@ -200,6 +200,7 @@ impl Shown<'_> {
             outcome.set("transfer_ms", ms(mean));
             outcome.set("transfer_p99_ms", ms(most));
         }
+        outcome.set("requests", self.requests.len());
         outcome.set("requests_per_s", rates.requests);
         outcome.set("output_tokens_per_s", rates.tokens);
         outcome.set("output_tokens_per_s_per_gpu", rates.tokens / f64::from(job.gpus));
