@@ -237,7 +237,6 @@ impl<'a> Infer<'a> {
     }
 
     /// What iterations of both pools take.
-    #[expect(clippy::type_complexity, reason = "a pair that is taken apart at once")]
     fn costs<'j>(&self, catalog: &'j Catalog, job: &'j Job) -> Result<(Costs<'j, PoolTimes<'j>>, Option<Costs<'j, PoolTimes<'j>>>), Error> {
         let model = &job.model.transformer;
         let unknown = || Error::Inference {

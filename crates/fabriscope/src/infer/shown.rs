@@ -346,7 +346,7 @@ fn told(load: Load) -> String {
         Load::Made(Arrivals::Poisson(rate)) => format!("{rate}/s"),
         Load::Made(Arrivals::AtOnce) => "all at once".to_owned(),
         Load::Made(Arrivals::Concurrent(most)) => format!("{most} at a time"),
-        Load::Traced(faster) if faster == 1.0 => "as traced".to_owned(),
+        Load::Traced(1.0) => "as traced".to_owned(),
         Load::Traced(faster) => format!("{faster} times as fast"),
     }
 }
