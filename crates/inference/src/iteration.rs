@@ -148,12 +148,12 @@ pub struct Costs<'a, T> {
     plain: BTreeMap<(u64, bool), Parts>,
     experts: BTreeMap<(u64, Span), Parts>,
     output: BTreeMap<(u64, Span), Parts>,
-    operations: BTreeMap<(Asked, u64), Span>,
+    operations: BTreeMap<(Query, u64), Span>,
 }
 
 /// What is asked of the cluster for a number of tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Asked {
+enum Query {
     AllReduce,
     ReduceScatter,
     AllGather,
@@ -232,7 +232,7 @@ impl<'a, T: ServingTimes> Costs<'a, T> {
             parts.add_all(stage, 1);
         }
         let hops = u64::from(self.serving.pipeline - 1);
-        let message = if hops > 0 { self.asked(Asked::Stages, fullest)? + self.asked(Asked::AllGather, 2 * fullest)? } else { Span::ZERO };
+        let message = if hops > 0 { self.asked(Query::Stages, fullest)? + self.asked(Query::AllGather, 2 * fullest)? } else { Span::ZERO };
         parts.add(Part::Stages, message * hops);
         parts.add(Part::Host, self.serving.host);
         Ok(Iteration { stages: spans, hop: message, parts })
@@ -244,11 +244,11 @@ impl<'a, T: ServingTimes> Costs<'a, T> {
         let gap = self.gap(tokens);
         let attention = self.parts(&layer::attention(self.model, self.serving, load), gap);
         let (dense, mixed) = (self.plain(tokens, false), self.plain(tokens, true));
-        let reduced = self.asked(Asked::AllReduce, tokens)?;
+        let reduced = self.asked(Query::AllReduce, tokens)?;
         let scattered = match self.serving.expert {
             1 => reduced * 2,
             // Tokens are shared out for the experts, and gathered behind them.
-            _ => reduced + self.asked(Asked::ReduceScatter, tokens)? + self.asked(Asked::AllGather, tokens)?,
+            _ => reduced + self.asked(Query::ReduceScatter, tokens)? + self.asked(Query::AllGather, tokens)?,
         };
         let layers = self.layers.clone();
         let mut stages = Vec::with_capacity(layers.len());
@@ -260,7 +260,7 @@ impl<'a, T: ServingTimes> Costs<'a, T> {
             parts.add(Part::Tensor, reduced * 2 * plain + scattered * with_experts);
             if at + 1 == layers.len() && load.outputs > 0 {
                 parts.add_all(&self.output(load.outputs, gap), 1);
-                parts.add(Part::Tensor, self.asked(Asked::Logits, load.outputs)?);
+                parts.add(Part::Tensor, self.asked(Query::Logits, load.outputs)?);
             }
             stages.push(parts);
         }
@@ -276,8 +276,8 @@ impl<'a, T: ServingTimes> Costs<'a, T> {
         let experts = self.experts(all, gap);
         let shared = self.serving.expert > 1;
         let each = fullest.div_ceil(u64::from(self.serving.tensor));
-        let there = if shared { self.asked(Asked::Exchange(Phase::Dispatch, mode), each)? } else { Span::ZERO };
-        let back = if shared { self.asked(Asked::Exchange(Phase::Combine, mode), each)? } else { Span::ZERO };
+        let there = if shared { self.asked(Query::Exchange(Phase::Dispatch, mode), each)? } else { Span::ZERO };
+        let back = if shared { self.asked(Query::Exchange(Phase::Combine, mode), each)? } else { Span::ZERO };
         for (stage, (_, with_experts)) in stages.iter_mut().zip(self.layers.clone()) {
             stage.add_all(&experts, with_experts);
             let once = *stage;
@@ -344,8 +344,8 @@ impl<'a, T: ServingTimes> Costs<'a, T> {
     }
 
     /// Between the powers of two below and above.
-    fn asked(&mut self, what: Asked, tokens: u64) -> Result<Span, T::Error> {
-        let alone = self.serving.tensor == 1 && !matches!(what, Asked::Stages | Asked::Exchange(..));
+    fn asked(&mut self, what: Query, tokens: u64) -> Result<Span, T::Error> {
+        let alone = self.serving.tensor == 1 && !matches!(what, Query::Stages | Query::Exchange(..));
         if tokens == 0 || alone {
             return Ok(Span::ZERO);
         }
@@ -360,26 +360,26 @@ impl<'a, T: ServingTimes> Costs<'a, T> {
         Ok(Span::from_ps(u64::try_from(sum).unwrap_or(u64::MAX)))
     }
 
-    fn at(&mut self, what: Asked, tokens: u64) -> Result<Span, T::Error> {
+    fn at(&mut self, what: Query, tokens: u64) -> Result<Span, T::Error> {
         if let Some(known) = self.operations.get(&(what, tokens)) {
             return Ok(*known);
         }
         let (serving, model) = (self.serving, self.model);
         let bytes = Bytes(tokens * u64::from(model.hidden) * WIDTH);
         let span = match what {
-            Asked::AllReduce => self.times.time(Operation::AllReduce, bytes, serving.tensor_group())?,
-            Asked::ReduceScatter => self.times.time(Operation::ReduceScatter, bytes, serving.tensor_group())?,
-            Asked::AllGather => self.times.time(Operation::AllGather, bytes, serving.tensor_group())?,
-            Asked::Logits => {
+            Query::AllReduce => self.times.time(Operation::AllReduce, bytes, serving.tensor_group())?,
+            Query::ReduceScatter => self.times.time(Operation::ReduceScatter, bytes, serving.tensor_group())?,
+            Query::AllGather => self.times.time(Operation::AllGather, bytes, serving.tensor_group())?,
+            Query::Logits => {
                 let bytes = Bytes(tokens * u64::from(model.vocabulary) * WIDTH);
                 self.times.time(Operation::AllGather, bytes, serving.tensor_group())?
             }
-            Asked::Stages => {
+            Query::Stages => {
                 // Activations and residuals, a part by each rank.
                 let part = Bytes((2 * bytes.0).div_ceil(u64::from(serving.tensor)));
                 self.times.time(Operation::SendReceive, part, serving.pipeline_group())?
             }
-            Asked::Exchange(phase, mode) => {
+            Query::Exchange(phase, mode) => {
                 let width = match phase {
                     Phase::Dispatch => memory::width(serving.precision),
                     Phase::Combine => WIDTH,

@@ -24,12 +24,12 @@ pub enum Arrivals {
     Poisson(f64),
     /// All at once.
     AtOnce,
-    /// So many under way at any time: each answer lets the next one go.
+    /// So many outstanding at any time: each answer lets the next one go.
     Concurrent(u32),
 }
 
 impl Arrivals {
-    /// Requests under way at most.
+    /// Requests outstanding at most.
     #[must_use]
     pub const fn most(self) -> Option<u32> {
         if let Arrivals::Concurrent(most) = self { Some(most) } else { None }

@@ -1,6 +1,6 @@
 //! Requests go through copies of a model, iteration by iteration.
 //!
-//! Source: vLLM's engine (a batch for each stage of the pipeline under way) and its balance of copies (who has the fewest requests); DistServe
+//! Source: vLLM's engine (a batch in progress for each stage of the pipeline) and its balance of copies (who has the fewest requests); DistServe
 //! and SGLang for pools: the second pool makes room before keys and values are sent, and its answer is the first that the client hears.
 //! Modelled: arrivals, queues, iterations one behind the other in each stage, copies that share experts in step, transfers between pools.
 //! Not modelled: the way between clients and servers, and the time of tokenisers.
@@ -120,7 +120,7 @@ enum Event {
     There(u32, u32),
 }
 
-/// Copies that go in step, with the iterations under way.
+/// Copies that go in step, with the iterations in progress.
 struct Engine {
     first: u32,
     free: Vec<Time>,
@@ -186,7 +186,7 @@ struct Run<'c, 'a, T> {
     outcome: Outcome,
 }
 
-/// Lets all requests be answered; at most `most` are under way where that is said.
+/// Lets all requests be answered; at most `most` are outstanding where that is said.
 ///
 /// # Errors
 /// Requests that no copy can hold, none at all, what the cluster cannot do.
@@ -293,7 +293,7 @@ impl<T: ServingTimes> Run<'_, '_, T> {
         }
     }
 
-    /// An iteration, where the engine has room for one more under way and anything to do.
+    /// An iteration, where the engine has room for one more in progress and anything to do.
     fn start(&mut self, second: bool, number: u32, now: Time) -> Result<(), T::Error> {
         let Some(pool) = pool(&mut self.first, &mut self.second, second) else { return Ok(()) };
         let engine = &pool.engines[number as usize];

@@ -115,19 +115,19 @@ fn all_requests_end() {
     }
 }
 
-/// Eight at a time: never more are under way, and each answer lets the next one go at once.
+/// Eight at a time: never more are outstanding, and each answer lets the next one go at once.
 #[test]
-fn closed_loops_keep_as_many_under_way() {
+fn closed_loops_keep_as_many_outstanding() {
     let (model, gpu) = parts("llama3-8b");
     let all = requests(Arrivals::Concurrent(8), Lengths { input: 100, output: 20, spread: 0.5 }, 100, 3);
     let outcome = served(&model, &gpu, &Serving::default(), &all, Some(8));
     let mut changes: Vec<(Time, i32)> = outcome.answers.iter().flat_map(|answer| [(answer.arrival, 1), (answer.last, -1)]).collect();
     // Ends before beginnings at the same time.
     changes.sort_unstable();
-    let mut under_way = 0;
+    let mut outstanding = 0;
     for (_, change) in changes {
-        under_way += change;
-        assert!(under_way <= 8);
+        outstanding += change;
+        assert!(outstanding <= 8);
     }
 }
 

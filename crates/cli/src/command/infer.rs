@@ -64,7 +64,7 @@ pub struct Args {
     /// Requests a second, at independent times; `inf` for all at once. A row for each [default: 1]
     #[arg(long, value_delimiter = ',', value_name = "RATE,…", value_parser = rate, conflicts_with = "concurrency")]
     rate: Vec<f64>,
-    /// Requests under way at any time. A row for each
+    /// Requests outstanding at any time. A row for each
     #[arg(long, value_delimiter = ',', value_name = "COUNT,…", value_parser = clap::value_parser!(u32).range(1..))]
     concurrency: Vec<u32>,
     /// Requests of a trace (Azure, BurstGPT, Mooncake); with --rate or --concurrency only their lengths

@@ -17,7 +17,7 @@ use crate::ask::catalog;
 use crate::error::Error;
 use crate::on_cluster::OnCluster;
 use crate::train::{Named, Network};
-use times::{PoolTimes, Ways, Wires};
+use times::{MessagePaths, PoolTimes, Wires};
 
 /// What a served model gives: `infer("llama3-70b", "azure-ndh100v5:1").serving(serving)`. A model is a name of the catalogue.
 #[must_use]
@@ -188,7 +188,7 @@ impl<'a> Infer<'a> {
                 others.push(self.run(&job, (&mut first, second.as_mut()), (&requests, most))?);
             }
         }
-        let shown = shown::Shown { rows: &rows, others: &others, trace: trace.as_ref(), requests: &requests };
+        let shown = shown::Results { rows: &rows, others: &others, trace: trace.as_ref(), requests: &requests };
         let iterations = shown::iterations(outcome, &requests, (&mut first, second.as_mut()))?;
         Ok(shown.outcome(&job, iterations))
     }
@@ -237,7 +237,6 @@ impl<'a> Infer<'a> {
     }
 
     /// What iterations of both pools take.
-    #[expect(clippy::type_complexity, reason = "a pair that is taken apart at once")]
     fn costs<'j>(&self, catalog: &'j Catalog, job: &'j Job) -> Result<(Costs<'j, PoolTimes<'j>>, Option<Costs<'j, PoolTimes<'j>>>), Error> {
         let model = &job.model.transformer;
         let unknown = || Error::Inference {
@@ -247,7 +246,7 @@ impl<'a> Infer<'a> {
         let pool = |serving: &'j Serving, wires| {
             // A job has its groups side by side.
             let gpus = u32::try_from(serving.gpus()).unwrap_or(u32::MAX);
-            let ways = Ways { direct: !self.library, crossed: self.shifted, wires };
+            let ways = MessagePaths { direct: !self.library, crossed: self.shifted, wires };
             let times = PoolTimes::new(catalog, &job.parts, (&job.gpu, gpus, job.per_node), ways)?;
             Costs::new(model, serving, &job.gpu, times).ok_or_else(unknown)
         };

@@ -15,7 +15,7 @@ use super::{Job, Load};
 use crate::error::Error;
 
 /// All that was found out.
-pub(super) struct Shown<'r> {
+pub(super) struct Results<'r> {
     /// By load, with the number of requests.
     pub rows: &'r [(Load, usize, Answered)],
     /// The last load with a network twice as fast, and with none between nodes.
@@ -26,7 +26,7 @@ pub(super) struct Shown<'r> {
 }
 
 /// Iterations to look at: a prompt of usual length, a usual batch that generates.
-pub(super) struct Looked {
+pub(super) struct Samples {
     prompt: Iteration,
     tokens: u64,
     generating: Iteration,
@@ -39,7 +39,7 @@ pub(super) fn iterations<'j>(
     answered: &Answered,
     requests: &[Request],
     (first, second): (&mut Costs<'j, PoolTimes<'j>>, Option<&mut Costs<'j, PoolTimes<'j>>>),
-) -> Result<Looked, Error> {
+) -> Result<Samples, Error> {
     let used = answered.second.as_ref().unwrap_or(&answered.first);
     let mean = requests.iter().map(|request| request.input).sum::<u64>() / (requests.len() as u64).max(1);
     let tokens = mean.clamp(1, u64::from(first.serving().batched_tokens));
@@ -51,11 +51,11 @@ pub(super) fn iterations<'j>(
     let work = Work { generating: batch, context: batch * context, outputs: batch, ..Work::default() };
     let costs = second.unwrap_or(first);
     let generating = costs.iteration(&vec![work; costs.serving().together() as usize])?;
-    Ok(Looked { prompt, tokens, generating, batch, context })
+    Ok(Samples { prompt, tokens, generating, batch, context })
 }
 
-impl Shown<'_> {
-    pub fn outcome(&self, job: &Job, looked: Looked) -> Outcome {
+impl Results<'_> {
+    pub fn outcome(&self, job: &Job, looked: Samples) -> Outcome {
         let mut outcome = Outcome::new();
         self.head(job, &mut outcome);
         outcome.keyed_table("loads", self.loads(job));
@@ -200,6 +200,7 @@ impl Shown<'_> {
             outcome.set("transfer_ms", ms(mean));
             outcome.set("transfer_p99_ms", ms(most));
         }
+        outcome.set("requests", self.requests.len());
         outcome.set("requests_per_s", rates.requests);
         outcome.set("output_tokens_per_s", rates.tokens);
         outcome.set("output_tokens_per_s_per_gpu", rates.tokens / f64::from(job.gpus));
@@ -290,7 +291,7 @@ fn preempted(answered: &Answered) -> u64 {
 }
 
 /// Parts of an iteration of each kind, and of all that there were.
-fn parts(looked: &Looked, answered: &Answered) -> Grid {
+fn parts(looked: &Samples, answered: &Answered) -> Grid {
     let mut grid = Grid::new([
         Column::words("part of an iteration", "part").left(),
         Column::number("prompt ms", "prompt_ms"),
@@ -345,7 +346,7 @@ fn told(load: Load) -> String {
         Load::Made(Arrivals::Poisson(rate)) => format!("{rate}/s"),
         Load::Made(Arrivals::AtOnce) => "all at once".to_owned(),
         Load::Made(Arrivals::Concurrent(most)) => format!("{most} at a time"),
-        Load::Traced(faster) if faster == 1.0 => "as traced".to_owned(),
+        Load::Traced(1.0) => "as traced".to_owned(),
         Load::Traced(faster) => format!("{faster} times as fast"),
     }
 }

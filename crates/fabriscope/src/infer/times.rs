@@ -31,7 +31,7 @@ pub(super) struct PoolTimes<'a> {
 }
 
 /// How messages of a pool go.
-pub(super) struct Ways {
+pub(super) struct MessagePaths {
     /// Sums by kernels of the server instead of the library.
     pub direct: bool,
     /// Experts and keys and values lie without regard to rails.
@@ -46,7 +46,7 @@ impl<'a> PoolTimes<'a> {
         catalog: &'a Catalog,
         parts: &ResolvedCluster,
         (gpu, gpus, per_node): (&Gpu, u32, u32),
-        ways: Ways,
+        ways: MessagePaths,
     ) -> Result<PoolTimes<'a>, Error> {
         let direct = Direct::of(catalog, gpu, per_node);
         Ok(PoolTimes {
