@@ -91,7 +91,6 @@ fn one_gpu_trains_as_fast_as_published() {
         let known = Plain(Rate::from_gbps(100));
         let step = convolution::step(&net(of), (batch, 1), Precision::Bits32, &gpu(name), Exchange::Behind, &mut { known }).unwrap();
         let rate = batch as f64 / step.total().as_s_f64();
-        println!("{name} {of} {batch}: {published} published, {rate:.1} predicted, {:+.1} %", 100.0 * (rate / published - 1.0));
         told.push((rate / published - 1.0).abs());
     }
     assert!(told[0] < 0.03 && told[4] < 0.03, "the rows that were fitted: {told:?}");

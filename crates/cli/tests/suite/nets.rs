@@ -26,7 +26,7 @@ fn told(line: &str) -> String {
 #[test]
 fn multicast_saves_most_where_there_are_many_parameters() {
     let saved = |model: &str| {
-        let found = step(&format!("--model {model} --on ri2-gpu --dp 16 --global-batch 256 --exchange broadcast"));
+        let found = step(&format!("--model {model} --on ri2-gpu:8 --dp 8 --global-batch 256 --exchange broadcast"));
         let schemes = found["schemes"].as_array().unwrap();
         assert_eq!(schemes.len(), 3, "{found}");
         let parts = found["parts"].as_array().unwrap();

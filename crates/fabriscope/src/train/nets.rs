@@ -174,7 +174,7 @@ fn schemes(outcome: &mut Outcome, cast: &Broadcasts, alone: Span) {
             Cell::number(ms(cast.to_owners + cast.summed), 2),
             Cell::number(ms(*span), 2),
             Cell::number(ms(whole(*span)), 2),
-            Cell::number(percent(whole(*span).saturating_sub(first), whole(*span)), 1),
+            Cell::number(-change(first, whole(*span)), 1),
         ]);
     }
     outcome.keyed_table("schemes", grid);
