@@ -414,7 +414,8 @@ mod tests {
                 let (next, previous) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
                 writeln!(goal, "rank {rank} {{").unwrap();
                 for step in 0..2 * (ranks - 1) {
-                    writeln!(goal, "s{step}: send {bytes}b to {next} tag {step}\nr{step}: recv {bytes}b from {previous} tag {step}").unwrap();
+                    writeln!(goal, "s{step}: send {bytes}b to {next} tag {step}\nr{step}: recv {bytes}b from {previous} tag {step}")
+                        .unwrap();
                     if step > 0 {
                         writeln!(goal, "s{step} requires r{}", step - 1).unwrap();
                     }

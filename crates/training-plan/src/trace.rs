@@ -3,7 +3,9 @@
 //! Modelled: groups as the layout has them, under the names TP, CP, DP, EP, DP_EP, PP; streams as lanes.
 //! Not modelled: when anything starts: that is the reader's.
 
-use fabriscope_traces::{After, Collective, Format, Group, Groups, Kind, Message, Operation as Together, RankTrace, Reading, Record, RecordId, Trace};
+use fabriscope_traces::{
+    After, Collective, Format, Group, Groups, Kind, Message, Operation as Together, RankTrace, Reading, Record, RecordId, Trace,
+};
 use fabriscope_training::operations::{Action, Neighbour, Task};
 use fabriscope_training::{Group as Pattern, Layout, Operation};
 

@@ -43,7 +43,10 @@ fn layouts() -> Vec<(&'static str, Layout)> {
         ("gpt-7.5b", Layout { interleave: 3, overlap_pipeline: true, ..tensor.clone() }),
         ("gpt-7.5b", Layout { schedule: Schedule::ZeroBubble, ..tensor.clone() }),
         ("llama3-8b", Layout { context: 2, pipeline: 2, global_batch: 4, ..Layout::default() }),
-        ("mixtral-8x7b", Layout { tensor: 2, pipeline: 4, data: 2, expert: 2, global_batch: 16, sequence_parallel: true, ..Layout::default() }),
+        (
+            "mixtral-8x7b",
+            Layout { tensor: 2, pipeline: 4, data: 2, expert: 2, global_batch: 16, sequence_parallel: true, ..Layout::default() },
+        ),
     ]
 }
 

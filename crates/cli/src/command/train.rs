@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use fabriscope::{Beside, ByMessages, Placement, StepFormat, Train};
 use fabriscope::training::{Attention, Layout, Precision, Recompute, Schedule, Sharding};
+use fabriscope::{Beside, ByMessages, Placement, StepFormat, Train};
 
 use fabriscope_report::Outcome;
 use fabriscope_units::Bytes;
@@ -208,6 +208,7 @@ Examples:
   fabriscope train --model llama3-8b --on azure-ndh100v5:2 --tp 4 --dp 4 --sequence-parallel --sharding optimizer
   fabriscope train --model llama3-8b --on azure-ndh100v5:4 --global-batch 64 --search
   fabriscope train --model gpt3-13b --on azure-ndh100v5:16 --tp 8 --pp 2 --dp 8 --sharding optimizer --engine flow
+  fabriscope train --model llama3-8b --on azure-ndh100v5:4 --tp 8 --dp 2 --jobs 2 --placement interleaved --storage 1GiB
   fabriscope train --model llama3-8b --on azure-ndh100v5:2 --tp 8 --dp 2 --write-trace step.goal";
 
 /// Runs the command.

@@ -13,8 +13,8 @@ use fabriscope_engine_packet::PacketEngine;
 use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_schedule::{After, Builder, OpId, OpKind, Schedule};
 use fabriscope_streams::Streams;
-use fabriscope_training::operations::{Task, operations};
 use fabriscope_training::Layout;
+use fabriscope_training::operations::{Task, operations};
 use fabriscope_training_plan::{Placed, Planner, Seats};
 use fabriscope_units::{Bytes, Remedy, Span, Time};
 
@@ -95,8 +95,7 @@ pub(super) fn outcome(
         });
     }
     let ways = times.groups_within();
-    let stages =
-        operations(&job.model.transformer, layout, &job.roofline, times, &|group| ways.within(group)).map_err(stepped)?;
+    let stages = operations(&job.model.transformer, layout, &job.roofline, times, &|group| ways.within(group)).map_err(stepped)?;
     let nics = job.parts.sole().node.nics;
     let mut order: Vec<u32> = (0..taken).collect();
     match beside.placement {
@@ -107,7 +106,8 @@ pub(super) fn outcome(
     let seats = order.chunks(each as usize).map(|nodes| Seats::new(nodes.to_vec(), nics, times.adapters.clone())).collect();
     let targets = (nodes - taken).max(1) * nics;
     let writes = (0..taken * nics).map(|adapter| (adapter, taken * nics + adapter % targets)).collect();
-    let all = All { layout, stages, seats, writes, storage: beside.storage.unwrap_or(Bytes::ZERO), nics, cluster: at_adapters(&times.cluster) };
+    let all =
+        All { layout, stages, seats, writes, storage: beside.storage.unwrap_or(Bytes::ZERO), nics, cluster: at_adapters(&times.cluster) };
     let engine: &dyn Engine = if by == ByMessages::Packets { &PacketEngine } else { &FlowEngine };
     let mut parts: Vec<Part> = (0..beside.jobs as usize).map(Part::Job).collect();
     parts.extend(beside.storage.map(|_| Part::Storage));
@@ -128,13 +128,7 @@ pub(super) fn outcome(
             Part::Storage => ("storage".to_owned(), nodes - taken),
         };
         slowest = slowest.max(slower);
-        grid.push([
-            Cell::word(name),
-            Cell::count(count),
-            Cell::number(ms(alone), 3),
-            Cell::number(ms(beside), 3),
-            Cell::number(slower, 2),
-        ]);
+        grid.push([Cell::word(name), Cell::count(count), Cell::number(ms(alone), 3), Cell::number(ms(beside), 3), Cell::number(slower, 2)]);
     }
     let mut outcome = Outcome::new();
     outcome.note(format!("{} jobs of {} on {}: {}", beside.jobs, job.model.title, job.parts.name, laid(layout)));

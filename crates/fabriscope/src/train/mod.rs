@@ -17,9 +17,9 @@ use fabriscope_units::Bytes;
 use crate::ask::catalog;
 use crate::error::Error;
 use crate::on_cluster::OnCluster;
+pub use beside::{Beside, Placement};
 use shown::{by_use, gb};
 use times::{ClusterTimes, Network};
-pub use beside::{Beside, Placement};
 pub use whole::ByMessages;
 pub use written::StepFormat;
 
