@@ -282,6 +282,7 @@ Examples:
   fabriscope train --model llama3-8b --on azure-ndh100v5:4 --global-batch 64 --search
   fabriscope train --model gpt3-13b --on azure-ndh100v5:16 --tp 8 --pp 2 --dp 8 --sharding optimizer --engine flow
   fabriscope train --model llama3-8b --on azure-ndh100v5:2 --tp 8 --dp 2 --write-trace step.goal
+  fabriscope train --model llama3-8b --on azure-ndh100v5:4 --tp 8 --dp 2 --jobs 2 --placement interleaved --storage 1GiB
   fabriscope train --model alexnet --on ri2-gpu:4 --dp 4 --global-batch 64 --exchange broadcast
   fabriscope train --model dlrm-mlperf --on azure-nda100v4:1 --dp 8 --global-batch 65536 --mixed
   fabriscope train --model gpt3-xl --on cs-2-16 --dp 16 --global-batch 528 --micro-batch 11 --strategy weight-streaming

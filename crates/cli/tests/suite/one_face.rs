@@ -56,6 +56,9 @@ const OTHERS: &[(&str, &[&str])] = &[
     ("train", &["--model", "llama3-8b", "--on", "azure-ndh100v5:1", "--global-batch", "8", "--search"]),
     ("explain", &["train", "--model", "llama3-8b", "--on", "azure-ndh100v5:1", "--tp", "8", "--no-changes"]),
     ("train", &["--model", "alexnet", "--on", "ri2-gpu:2", "--dp", "2", "--global-batch", "32", "--exchange", "broadcast"]),
+    ("train", &["--model", "llama3-8b", "--on", "azure-ndh100v5:2", "--tp", "8", "--dp", "2", "--engine", "flow"]),
+    ("train", &["--model", "llama3-8b", "--on", "azure-ndh100v5:4", "--tp", "8", "--dp", "2", "--jobs", "2"]),
+    ("trace", &["examples/traces/ping-pong.goal", "--loggp", "2.5us,1.5us,1us,0.04ns"]),
     ("import", &["fabrics/nodes/dgx-a100.topo"]),
     // The list of all topologies takes as long as all others together; its formats are those of any list.
 ];
