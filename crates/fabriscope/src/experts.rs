@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn the_time_is_at_least_that_of_the_wire() {
         let catalog = Catalog::embedded().unwrap();
-        let parts = catalog.cluster("deepseek-h800-cx7").unwrap();
+        let parts = catalog.resolve(catalog.cluster("deepseek-h800-cx7").unwrap(), None).unwrap();
         let times = exchange(&catalog, &parts, &low_latency(16)).unwrap();
         // 15 of 16 of 16 · 8 messages of 7408 B leave by 400 Gb/s: 17.8 us; twice the bytes back.
         assert!(times.dispatch > Span::from_ns(17_800) && times.dispatch < Span::from_us(60), "{times:?}");
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn a_library_that_is_not_there_is_refused() {
         let catalog = Catalog::embedded().unwrap();
-        let parts = catalog.cluster("deepseek-h800-cx7").unwrap();
+        let parts = catalog.resolve(catalog.cluster("deepseek-h800-cx7").unwrap(), None).unwrap();
         let unknown = TokenExchange { library: "deepep-v9".to_owned(), ..low_latency(8) };
         assert!(exchange(&catalog, &parts, &unknown).is_err());
     }

@@ -162,7 +162,7 @@ mod tests {
     use fabriscope_catalog::Catalog;
 
     fn shares(from: (u32, u32), to: (u32, u32), shifted: bool) -> Vec<(u32, u32, f64)> {
-        let model = Catalog::embedded().unwrap().model("llama3-70b").unwrap().transformer.clone();
+        let model = Catalog::embedded().unwrap().model("llama3-70b").unwrap().transformer.clone().unwrap();
         let serving = |(tensor, pipeline)| Serving { tensor, pipeline, ..Serving::default() };
         ways(&model, &serving(from), &serving(to), shifted)
     }

@@ -40,7 +40,7 @@ const NOTHING: Even = Even { operation: Span::ZERO, rate: Rate::from_gbps(400) }
 
 fn parts(model: &str) -> (Transformer, Gpu) {
     let catalog = Catalog::embedded().unwrap();
-    (catalog.model(model).unwrap().transformer.clone(), Gpu::clone(catalog.gpu("h100-sxm5").unwrap()))
+    (catalog.model(model).unwrap().transformer.clone().unwrap(), Gpu::clone(catalog.gpu("h100-sxm5").unwrap()))
 }
 
 fn served(model: &Transformer, gpu: &Gpu, serving: &Serving, of: &[Request], most: Option<u32>) -> Outcome {

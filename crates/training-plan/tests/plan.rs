@@ -29,7 +29,7 @@ fn task(part: Use, action: Action, stream: u32, after: Vec<u32>) -> Task {
 /// A schedule of one operation of a group on nodes of 8 H100 and 8 adapters.
 fn one(operation: Operation, bytes: Bytes, layout: &Layout, group: Group) -> Schedule {
     let catalog = Catalog::embedded().unwrap();
-    let library = Library::of(&catalog.cluster("azure-ndh100v5").unwrap()).unwrap();
+    let library = Library::of(&catalog.resolve(catalog.cluster("azure-ndh100v5").unwrap(), None).unwrap()).unwrap();
     let nodes = layout.gpus().div_ceil(8) as u32;
     let seats = Seats::new((0..nodes).collect(), 8, (0..8).collect());
     let mut builder = Builder::new(nodes * 8);
