@@ -110,7 +110,7 @@ mod tests {
     use fabriscope_catalog::{Catalog, Model};
 
     fn model(name: &str) -> Transformer {
-        Model::clone(Catalog::embedded().unwrap().model(name).unwrap()).transformer
+        Model::clone(Catalog::embedded().unwrap().model(name).unwrap()).transformer.unwrap()
     }
 
     /// 14 bytes of a parameter, whoever shares it; with shares all nodes write, without them the first copy's.

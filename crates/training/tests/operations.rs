@@ -24,7 +24,7 @@ impl CommunicationTimes for Plain {
 const RATE: Rate = Rate::from_gbps(1600);
 
 fn model(name: &str) -> Transformer {
-    Model::clone(Catalog::embedded().unwrap().model(name).unwrap()).transformer
+    Model::clone(Catalog::embedded().unwrap().model(name).unwrap()).transformer.unwrap()
 }
 
 fn gpu() -> Roofline {

@@ -24,7 +24,7 @@ impl CommunicationTimes for Plain {
 }
 
 fn model(name: &str) -> Transformer {
-    Model::clone(Catalog::embedded().unwrap().model(name).unwrap()).transformer
+    Model::clone(Catalog::embedded().unwrap().model(name).unwrap()).transformer.unwrap()
 }
 
 fn a100() -> Roofline {
