@@ -13,7 +13,7 @@ use crate::routing::{Routing, Shape};
 
 /// Towards the experts, or back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum Phase {
     /// Tokens to their experts.
     Dispatch,
     /// What experts made of them back, where it is added up.
@@ -38,7 +38,7 @@ pub enum Exchange {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kernel {
     /// Where tokens go.
-    pub way: Way,
+    pub way: Phase,
     /// How.
     pub exchange: Exchange,
     /// Bytes of a token with what goes with it.

@@ -14,6 +14,7 @@ mod job;
 mod merge;
 mod node;
 mod plan;
+mod program;
 pub mod rails;
 mod rank;
 mod routing;
@@ -21,6 +22,6 @@ mod scattered;
 pub mod whole;
 mod wires;
 
-pub use job::{Exchange, ExchangeError, Job, Kernel, Way};
-pub use rank::run;
+pub use job::{Exchange, ExchangeError, Job, Kernel, Phase};
+pub use program::run;
 pub use routing::{Routing, Shape};

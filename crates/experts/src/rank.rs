@@ -1,4 +1,4 @@
-//! A GPU of the job as a program: its kernels, and those who post for them.
+//! A GPU of the job: what its kernels have, and those who post for them.
 //!
 //! Modelled: a post takes one of the posters its time and keeps others from its queue pair; posters are warps of the GPU, or threads of the
 //! CPU that see a command some time after the kernel gave it. Kernels of all ranks begin together, as benchmarks put a barrier before them.
@@ -14,11 +14,8 @@ use fabriscope_node::{CpuCosts, Process, ProgramError};
 use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::AppWords;
 
-use crate::forwarded;
-use crate::gathered;
-use crate::job::{Exchange, Job, Way};
+use crate::job::{Exchange, Job};
 use crate::node::{Mail, Node};
-use crate::scattered;
 use crate::wires::{FOR_EVER, Wires};
 
 /// A rank at work.
@@ -36,35 +33,9 @@ pub(crate) struct Rank {
     posters: Posters,
 }
 
-/// Runs the kernels of a job on one of its GPUs.
-///
-/// # Errors
-/// Nodes without GPUs, adapters that refuse what is posted.
-pub async fn run(process: Process, job: Arc<Job>) -> Result<(), ProgramError> {
-    let mut rank = Rank::seated(process, job).await?;
-    for (number, kernel) in rank.job.clone().kernels.iter().enumerate() {
-        rank.kernel = number as u32;
-        rank.process.barrier().await;
-        rank.shared.borrow_mut().last[rank.gpu as usize] = Time::ZERO;
-        rank.process.barrier().await;
-        let begun = rank.process.now();
-        let own = match (kernel.exchange, kernel.way) {
-            (Exchange::Scattered, _) => scattered::run(&mut rank, kernel, begun).await?,
-            (Exchange::Forwarded { chunk, .. }, Way::Dispatch) => forwarded::run(&mut rank, (kernel, chunk), begun).await?,
-            (Exchange::Forwarded { chunk, .. }, Way::Combine) => gathered::run(&mut rank, (kernel, chunk), begun).await?,
-        };
-        rank.process.barrier().await;
-        let last = rank.shared.borrow().last[rank.gpu as usize];
-        let begin = *rank.job.library.begin;
-        let floor = rank.job.library.call.as_ref().map_or(Span::ZERO, |call| **call);
-        let span = (own.max(last).max(begun).since(begun) + begin).max(floor);
-        rank.job.measured.lock()[number][rank.me as usize] = span;
-    }
-    Ok(())
-}
-
 impl Rank {
-    async fn seated(process: Process, job: Arc<Job>) -> Result<Rank, ProgramError> {
+    /// The rank of a process, connected with all to whom it writes.
+    pub async fn seated(process: Process, job: Arc<Job>) -> Result<Rank, ProgramError> {
         let (me, per_node) = (process.rank(), job.shape.per_node);
         let (node, local) = (me / per_node, me % per_node);
         let count = process.devices()?.count();

@@ -12,7 +12,7 @@ use fabriscope_node::ProgramError;
 use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::AppWords;
 
-use crate::job::{Kernel, Way};
+use crate::job::{Kernel, Phase};
 use crate::rank::Rank;
 
 /// A message to be posted.
@@ -81,7 +81,7 @@ fn messages(rank: &Rank, kernel: &Kernel) -> Vec<Message> {
     let lane_of = |expert: u32| expert % shape.local_experts() % lanes;
     let blocks = job.library.counting_blocks.as_ref().map(|blocks| u64::from(**blocks));
     match kernel.way {
-        Way::Dispatch => {
+        Phase::Dispatch => {
             for token in 0..shape.tokens {
                 for expert in job.routing.of(rank.me, token) {
                     let expert = u32::from(*expert);
@@ -96,7 +96,7 @@ fn messages(rank: &Rank, kernel: &Kernel) -> Vec<Message> {
                 signals.push(Message { to: shape.rank_of(expert), lane: lane_of(expert), bytes: SIGNAL, signal: true, ready });
             }
         }
-        Way::Combine => {
+        Phase::Combine => {
             for local in 0..shape.local_experts() {
                 let own = rank.me * shape.local_experts() + local;
                 for from in 0..shape.ranks() {
@@ -124,7 +124,7 @@ fn expected(rank: &Rank, kernel: &Kernel) -> u64 {
     let by_adapter = |peer: u32| peer != rank.me && (peer / shape.per_node != rank.node || !job.library.within_node);
     let peers = (0..shape.ranks()).filter(|peer| by_adapter(*peer)).count() as u64;
     match kernel.way {
-        Way::Dispatch => {
+        Phase::Dispatch => {
             let tokens = |from: u32| -> u64 {
                 let mine = |expert: &&u16| shape.rank_of((**expert).into()) == rank.me;
                 (0..shape.tokens).map(|token| job.routing.of(from, token).iter().filter(mine).count() as u64).sum()
@@ -132,7 +132,7 @@ fn expected(rank: &Rank, kernel: &Kernel) -> u64 {
             let sent: u64 = (0..shape.ranks()).filter(|peer| by_adapter(*peer)).map(tokens).sum();
             sent + peers * u64::from(shape.local_experts())
         }
-        Way::Combine => {
+        Phase::Combine => {
             let of =
                 |token| job.routing.of(rank.me, token).iter().filter(|expert| by_adapter(shape.rank_of((**expert).into()))).count() as u64;
             let each = if job.library.counting_blocks.is_some() { 1 } else { u64::from(shape.local_experts()) };
@@ -145,12 +145,12 @@ fn expected(rank: &Rank, kernel: &Kernel) -> u64 {
 fn finish(rank: &Rank, kernel: &Kernel) -> Span {
     let (job, shape) = (&rank.job, rank.job.shape);
     let tokens = match kernel.way {
-        Way::Dispatch => {
+        Phase::Dispatch => {
             let mine = |expert: &&u16| shape.rank_of((**expert).into()) == rank.me;
             let of = |from: u32| (0..shape.tokens).map(move |token| (from, token));
             (0..shape.ranks()).flat_map(of).map(|(from, token)| job.routing.of(from, token).iter().filter(mine).count() as u64).sum::<u64>()
         }
-        Way::Combine => u64::from(shape.tokens) * u64::from(shape.topk),
+        Phase::Combine => u64::from(shape.tokens) * u64::from(shape.topk),
     };
     let moved = kernel.bytes * (2 * tokens);
     let memory = if job.memory.as_bps() == 0 { Span::ZERO } else { job.memory.time(moved) };

@@ -65,14 +65,12 @@ pub(crate) fn adapters_of(process: &Process, gpu: u32) -> Result<Vec<usize>, Pro
     Ok(own[place * each..(place + 1) * each].to_vec())
 }
 
+/// Queue pairs that were made: to whom, of which lane.
+type Made = Vec<(u32, u32, Wire)>;
+
 impl Wires {
     /// Opens the adapters of a GPU and makes queue pairs to `peers`, each with so many lanes.
-    pub fn open(
-        process: &Process,
-        net: &Net,
-        (me, gpu): (u32, u32),
-        (peers, lanes): (&[u32], u32),
-    ) -> Result<(Wires, Vec<(u32, u32, Wire)>), ProgramError> {
+    pub fn open(process: &Process, net: &Net, (me, gpu): (u32, u32), (peers, lanes): (&[u32], u32)) -> Result<(Wires, Made), ProgramError> {
         let mut rails = Vec::new();
         let mut made = Vec::new();
         if peers.is_empty() {

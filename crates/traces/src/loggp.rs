@@ -90,7 +90,7 @@ pub enum LogGpError {
         last: u32,
     },
     /// Something waits for ever.
-    #[error("rank {rank}, record {id} (`{name}`) never ends; {open} records in all do not")]
+    #[error("rank {rank}, record {id} (`{name}`) never ends, as {open} records in all do not")]
     #[diagnostic(help("look whether ranks agree: fabriscope trace FILE"))]
     Stuck {
         /// The rank.

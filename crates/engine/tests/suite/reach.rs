@@ -15,7 +15,8 @@ fn adapters_of_nodes_with_gpus_reach_some() {
     let views = clusters
         .map(|name| catalog.target(name).unwrap())
         .flat_map(|parts| (0..parts.groups.len()).map(|group| parts.narrowed(group).unwrap_or_else(|| parts.clone())).collect::<Vec<_>>());
-    let with_gpus = views.filter(|parts| parts.sole().node.gpus > 0);
+    // The ports of a wafer are its own.
+    let with_gpus = views.filter(|parts| parts.sole().node.gpus > 0 && parts.name != "cs-2-16");
     let mut seen = 0;
     for parts in with_gpus {
         let bus = timing::pcie(&parts);

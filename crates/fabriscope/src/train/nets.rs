@@ -106,7 +106,7 @@ fn broadcasts(question: &Question<'_>, on: &On, rows: &[Row], precision: Precisi
     let copies = question.layout.data;
     let node = &on.parts.sole().node;
     let per_node = node.gpus.max(1);
-    if copies < 2 || copies % per_node != 0 && copies > per_node {
+    if copies < 2 || !copies.is_multiple_of(per_node) && copies > per_node {
         return Err(told(
             format!("broadcasts among {copies} copies, with {per_node} GPUs on each node"),
             "take two copies or more, and whole nodes: --dp",
@@ -174,7 +174,7 @@ fn schemes(outcome: &mut Outcome, cast: &Broadcasts, alone: Span) {
             Cell::number(ms(cast.to_owners + cast.summed), 2),
             Cell::number(ms(*span), 2),
             Cell::number(ms(whole(*span)), 2),
-            Cell::number(-change(first, whole(*span)), 1),
+            Cell::number(0.0 - change(first, whole(*span)), 1),
         ]);
     }
     outcome.keyed_table("schemes", grid);

@@ -8,7 +8,7 @@
 
 use std::fmt::Write;
 
-use fabriscope_experts::{Exchange, Job, Kernel, Shape, Way};
+use fabriscope_experts::{Exchange, Job, Kernel, Phase, Shape};
 use fabriscope_platform::Target;
 use fabriscope_tool::arguments::Meaning::{Harmless, Usual};
 use fabriscope_tool::arguments::{self, Opt, Parsed, Takes, opt};
@@ -76,11 +76,11 @@ pub(super) fn normal(parsed: &Parsed, target: &Target) -> Result<Prepared, Usage
         let of = |chunk: &u64| Kernel { way, exchange: Exchange::Forwarded { processors, chunk: *chunk as u32 }, bytes: Bytes(bytes) };
         kernels.extend(chunks.iter().map(of));
     };
-    add(Way::Dispatch, short + beside);
+    add(Phase::Dispatch, short + beside);
     if both {
-        add(Way::Dispatch, long + beside);
+        add(Phase::Dispatch, long + beside);
     }
-    add(Way::Combine, long + u64::from(shape.topk) * 4);
+    add(Phase::Combine, long + u64::from(shape.topk) * 4);
     let tries = chunks.len();
     prepared(of, target, (shape, kernels), move |job| {
         let mut out = ToolOutput::default();
@@ -141,7 +141,7 @@ pub(super) fn low_latency(parsed: &Parsed, target: &Target) -> Result<Prepared, 
     let shape = shape(parsed, target, usual)?;
     let (short, long) = (fp8(shape.hidden) + 16, u64::from(shape.hidden) * 2);
     let kernel = |way, bytes| Kernel { way, exchange: Exchange::Scattered, bytes: Bytes(bytes) };
-    let kernels = vec![kernel(Way::Dispatch, short), kernel(Way::Combine, long)];
+    let kernels = vec![kernel(Phase::Dispatch, short), kernel(Phase::Combine, long)];
     prepared(of, target, (shape, kernels), move |job| {
         let mut out = ToolOutput::default();
         let count = f64::from(shape.tokens) * f64::from(shape.topk);

@@ -10,7 +10,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use fabriscope_experts::whole::{self, WholeJob};
-use fabriscope_experts::{Exchange, Kernel, Shape, Way};
+use fabriscope_experts::{Exchange, Kernel, Phase, Shape};
 use fabriscope_nccl_runtime::{Communicator, Exchange as Message, World, pairs};
 use fabriscope_node::{Main, Process, ProgramError, Record, Ties};
 use fabriscope_platform::Target;
@@ -50,7 +50,7 @@ pub(super) fn prepare(parsed: &Parsed, target: &Target) -> Result<Prepared, Usag
             // A number goes with each token, and all is rounded up to 16 bytes.
             let there = Bytes((short + 4).next_multiple_of(16));
             let kernel = |way, bytes| Kernel { way, exchange: Exchange::Scattered, bytes };
-            let kernels = vec![kernel(Way::Dispatch, there), kernel(Way::Combine, Bytes(long))];
+            let kernels = vec![kernel(Phase::Dispatch, there), kernel(Phase::Combine, Bytes(long))];
             let count = u64::from(shape.tokens) * u64::from(shape.topk);
             prepared(of, target, (shape, kernels), move |job| {
                 let spans = [mean(&job.times(0)), mean(&job.times(1))];

@@ -1,0 +1,6 @@
+//! Tests of steps of training.
+
+mod nets;
+mod operations;
+mod step;
+mod told;
