@@ -171,7 +171,10 @@ fn what_does_not_divide_is_told() {
     let told = |layout: Layout| layout.check(&of).unwrap_err();
     let layout = || Layout { global_batch: 8, ..Layout::default() };
     assert_eq!(told(Layout { tensor: 5, ..layout() }).to_string(), "5 tensor-parallel GPUs do not divide 32 heads of attention");
-    assert_eq!(told(Layout { pipeline: 64, ..layout() }).to_string(), "64 parts of the pipeline for 32 layers");
+    assert_eq!(
+        told(Layout { pipeline: 64, ..layout() }).to_string(),
+        "64 parts of the pipeline for 34 layers, embedding and output among them"
+    );
     assert_eq!(told(Layout { data: 3, ..layout() }).to_string(), "3 copies do not divide 8 sequences of a step");
     assert_eq!(told(Layout { expert: 2, ..layout() }), LayoutError::NoExperts { expert: 2 });
     let interleaved = Layout { pipeline: 4, interleave: 2, global_batch: 6, ..layout() };
