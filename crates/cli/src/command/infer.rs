@@ -174,7 +174,7 @@ enum Sums {
 const EXAMPLES: &str = "\
 Examples:
   fabriscope infer --model llama3-70b --on azure-ndh100v5:1 --tp 8 --rate 1,4,16 --requests 200
-  fabriscope infer --model llama3-70b --on dgx-h100-ndr:4 --tp 4 --prefill-nodes 2 --decode-nodes 2 --rate 8 --rails crossed";
+  fabriscope infer --model llama3-8b --on dgx-h100-ndr:4 --prefill-nodes 2 --decode-nodes 2 --rate 8";
 
 /// Runs the command.
 pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {

@@ -275,18 +275,18 @@ enum Scores {
 
 const EXAMPLES: &str = "\
 Examples:
-  fabriscope train --model llama3-8b --on azure-ndh100v5:2 --tp 4 --dp 4 --sequence-parallel --sharding optimizer
-  fabriscope train --model llama3-8b --on azure-ndh100v5:2 --dp 16 --sharding parameters --shard 8 --recompute full
-  fabriscope train --model llama3-8b --on azure-ndh100v5:1 --tp 8 --jitter 0.02 --straggler 3:1.2 --steps 50
-  fabriscope train --model llama3-8b --on azure-ndh100v5:1 --tp 8 --checkpoint-every 100 --node-rate '10 GB/s'
+  fabriscope train --model llama3-8b --on azure-ndh100v5:2 --tp 4 --dp 4 --sharding optimizer
+  fabriscope train --model mpt-1b --on azure-ndh100v5:2 --dp 16 --sharding parameters --shard 8
+  fabriscope train --model llama3-8b --on azure-ndh100v5:1 --tp 8 --jitter 0.02 --straggler 3:1.2
+  fabriscope train --model mpt-1b --on dgx-h100-ndr:1 --tp 8 --checkpoint-every 9 --node-rate 9GB/s
   fabriscope train --model llama3-8b --on azure-ndh100v5:4 --global-batch 64 --search
-  fabriscope train --model gpt3-13b --on azure-ndh100v5:16 --tp 8 --pp 2 --dp 8 --sharding optimizer --engine flow
+  fabriscope train --model gpt3-13b --on azure-ndh100v5:16 --tp 8 --pp 2 --dp 8 --engine flow
   fabriscope train --model llama3-8b --on azure-ndh100v5:2 --tp 8 --dp 2 --write-trace step.goal
-  fabriscope train --model llama3-8b --on azure-ndh100v5:4 --tp 8 --dp 2 --jobs 2 --placement interleaved --storage 1GiB
+  fabriscope train --model llama3-8b --on azure-ndh100v5:8 --tp 8 --dp 2 --jobs 2 --storage 1GiB
   fabriscope train --model alexnet --on ri2-gpu:4 --dp 4 --global-batch 64 --exchange broadcast
   fabriscope train --model dlrm-mlperf --on azure-nda100v4:1 --dp 8 --global-batch 65536 --mixed
-  fabriscope train --model gpt3-xl --on cs-2-16 --dp 16 --global-batch 528 --micro-batch 11 --strategy weight-streaming
-`fabriscope explain train` takes the same job, and says what its step is made of and what changes would give.";
+  fabriscope train --model gpt3-xl --on cs-2-16 --dp 16 --strategy weight-streaming
+`fabriscope explain train` takes the same job, and says what its step is made of.";
 
 /// `5:1.2`.
 fn straggler(text: &str) -> Result<(u64, f64), String> {
