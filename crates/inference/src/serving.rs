@@ -3,7 +3,7 @@
 //! Source: vLLM's arguments and their defaults (vllm/config, vllm/engine/arg_utils.py), which SGLang and TensorRT-LLM have alike.
 
 use fabriscope_catalog::Transformer;
-use fabriscope_training::{Group, Precision};
+use fabriscope_training::{Group, Indivisible, Precision};
 use fabriscope_units::{Bytes, Span};
 
 /// How requests get room for keys and values.
@@ -111,20 +111,9 @@ pub enum ServingError {
         count: u32,
     },
     /// A number that does not divide another.
-    #[error("{parts} {parts_are} do not divide {whole} {whole_are}")]
-    #[diagnostic(code(infer::impossible), help("use one of {}", fitting.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")))]
-    Divide {
-        /// How many parts.
-        parts: u32,
-        /// What they are.
-        parts_are: &'static str,
-        /// What is divided.
-        whole: u32,
-        /// What it is.
-        whole_are: &'static str,
-        /// Numbers that divide it.
-        fitting: Vec<u32>,
-    },
+    #[error("{0}")]
+    #[diagnostic(code(infer::impossible), help("{}", .0.remedy()))]
+    Divide(Indivisible),
     /// More stages than layers.
     #[error("{stages} stages of the pipeline for {layers} layers")]
     #[diagnostic(code(infer::impossible), help("make --pp at most {layers}"))]
@@ -268,11 +257,7 @@ impl Serving {
         if !(self.memory_share > 0.0 && self.memory_share <= 1.0) {
             return Err(ServingError::Share { share: self.memory_share.to_string() });
         }
-        if !model.heads.is_multiple_of(self.tensor) {
-            let fitting = (1..=model.heads).filter(|count| model.heads.is_multiple_of(*count)).take(12).collect();
-            let (parts_are, whole_are) = ("tensor-parallel GPUs", "heads of attention");
-            return Err(ServingError::Divide { parts: self.tensor, parts_are, whole: model.heads, whole_are, fitting });
-        }
+        Indivisible::check(self.tensor, "tensor-parallel GPUs", model.heads, "heads of attention").map_err(ServingError::Divide)?;
         if self.pipeline > model.layers {
             return Err(ServingError::Stages { stages: self.pipeline, layers: model.layers });
         }

@@ -63,6 +63,33 @@ impl Communicator {
         })
     }
 
+    /// The edges of a channel of rings, or of trees up and down, that cross the network, by the ranks whose GPUs are nearest to the adapters that
+    /// the library takes, as data get there over the links of the node; `adapters` has the adapter of each GPU.
+    ///
+    /// # Panics
+    /// If there is no such channel.
+    #[must_use]
+    pub fn edges_between_nodes(&self, adapters: &[u32], channel: u32, algorithm: Algorithm) -> Vec<(u32, u32)> {
+        let ranks = 0..self.ranks();
+        let crossing = |(from, to)| self.crossing(adapters, (from, to, channel), algorithm);
+        if algorithm == Algorithm::Tree {
+            let up = ranks.filter_map(|rank| Some((rank, self.tree(channel, rank).up?)));
+            return up.flat_map(|(rank, up)| [(rank, up), (up, rank)]).filter_map(crossing).collect();
+        }
+        ranks.map(|rank| (rank, self.ring(channel, rank).next)).filter_map(crossing).collect()
+    }
+
+    /// Between which ranks an edge crosses the network; nothing where both ends are on one node.
+    fn crossing(&self, adapters: &[u32], (from, to, channel): (u32, u32, u32), algorithm: Algorithm) -> Option<(u32, u32)> {
+        let Transport::Net(way) = self.transport(from, to, channel, algorithm) else { return None };
+        let near = |rank: u32, adapter: u32| {
+            let ranks = self.ranks_of(self.seat(rank).node).iter().copied();
+            let own = |other: &u32| adapters.get(self.seat(*other).gpu as usize) == Some(&adapter);
+            ranks.filter(own).min_by_key(|other| *other != rank).unwrap_or(rank)
+        };
+        Some((near(from, way.send_adapter), near(to, way.receive_adapter)))
+    }
+
     /// How `from` sends to `to` in a channel of point-to-point traffic.
     ///
     /// # Panics

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use fabriscope_nccl::{self as nccl, Algorithm, Communicator, NcclError, Plan, Protocol, Transport, Tuner};
+use fabriscope_nccl::{self as nccl, Algorithm, Communicator, Plan, Tuner};
 use fabriscope_platform::nccl::{Library, Pace};
 use fabriscope_training::{Group, Operation};
 use fabriscope_units::{Bytes, Span};
@@ -62,7 +62,7 @@ impl<'a> Choices<'a> {
             place.insert((joined, tuner));
         }
         let (joined, tuner) = &self.joined[&(nodes, each)];
-        let choice = chosen(tuner, operation, bytes)?;
+        let choice = tuner.choose_among(collective_of(operation), &[Algorithm::Ring, Algorithm::Tree], bytes)?;
         let ranks = u64::from(joined.ranks());
         // All-gathers and reduce-scatters count in blocks of ranks.
         let block = match operation {
@@ -84,7 +84,7 @@ impl<'a> Choices<'a> {
             };
             let slots = plan.slices(part.chunk).map(|slice| slice.slots).max().unwrap_or(1).max(1);
             Channel {
-                edges: edges(joined, seats.adapters(), part.channel, choice.algorithm),
+                edges: joined.edges_between_nodes(seats.adapters(), part.channel, choice.algorithm),
                 loops: (0..part.bytes.0.div_ceil(stride)).map(of_loop).collect(),
                 paces: [pace(0), pace(1)],
                 window: (nccl::SLOTS / slots).max(1) as usize,
@@ -110,44 +110,12 @@ pub(crate) fn on_wire(pace: &Pace, bytes: Bytes) -> Bytes {
     Bytes(bytes.0 * pace.taken.0 / pace.taken.1.max(1))
 }
 
-fn chosen(tuner: &Tuner, operation: Operation, bytes: Bytes) -> Result<nccl::Choice, NcclError> {
-    let of = match operation {
+/// The library's name of a collective operation.
+#[must_use]
+pub const fn collective_of(operation: Operation) -> nccl::Operation {
+    match operation {
         Operation::AllGather => nccl::Operation::AllGather,
         Operation::ReduceScatter => nccl::Operation::ReduceScatter,
         _ => nccl::Operation::AllReduce,
-    };
-    let mut best: Option<(Span, Algorithm, Protocol)> = None;
-    for algorithm in [Algorithm::Ring, Algorithm::Tree] {
-        for protocol in Protocol::ALL {
-            let estimate = tuner.estimate(of, algorithm, protocol, bytes);
-            if let Some(estimate) = estimate.filter(|estimate| best.is_none_or(|(known, ..)| *estimate < known)) {
-                best = Some((estimate, algorithm, protocol));
-            }
-        }
     }
-    let (_, algorithm, protocol) = best.ok_or(NcclError::NoAlgorithm { operation: of })?;
-    tuner.with(of, algorithm, protocol, bytes)
-}
-
-/// The edges of a channel that cross the network, by ranks.
-fn edges(plan: &Communicator, adapters: &[u32], channel: u32, algorithm: Algorithm) -> Vec<(u32, u32)> {
-    let ranks = 0..plan.ranks();
-    let crossing = |(from, to)| crossing(plan, adapters, (from, to, channel), algorithm);
-    if algorithm == Algorithm::Tree {
-        let up = ranks.filter_map(|rank| Some((rank, plan.tree(channel, rank).up?)));
-        return up.flat_map(|(rank, up)| [(rank, up), (up, rank)]).filter_map(crossing).collect();
-    }
-    ranks.map(|rank| (rank, plan.ring(channel, rank).next)).filter_map(crossing).collect()
-}
-
-/// Between which ranks an edge crosses the network: those whose GPUs are nearest to the adapters that the library takes.
-fn crossing(plan: &Communicator, adapters: &[u32], (from, to, channel): (u32, u32, u32), algorithm: Algorithm) -> Option<(u32, u32)> {
-    let Transport::Net(way) = plan.transport(from, to, channel, algorithm) else { return None };
-    let near = |rank: u32, adapter: u32| {
-        let node = plan.seat(rank).node;
-        let ranks = plan.ranks_of(node).iter().copied();
-        let own = |other: &u32| adapters.get(plan.seat(*other).gpu as usize) == Some(&adapter);
-        ranks.filter(own).min_by_key(|other| *other != rank).unwrap_or(rank)
-    };
-    Some((near(from, way.send_adapter), near(to, way.receive_adapter)))
 }

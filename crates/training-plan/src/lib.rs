@@ -22,6 +22,7 @@ mod spent;
 mod trace;
 mod tree;
 
+pub use choice::collective_of;
 pub use error::PlanError;
 pub use job::{Placed, PlannedTask, Planner};
 pub use seats::Seats;

@@ -158,6 +158,36 @@ impl Default for Layout {
     }
 }
 
+/// A number of parts that does not divide a whole.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{parts} {parts_are} do not divide {whole} {whole_are}")]
+pub struct Indivisible {
+    /// How many parts.
+    pub parts: u32,
+    /// What they are.
+    pub parts_are: &'static str,
+    /// What is divided.
+    pub whole: u32,
+    /// What it is.
+    pub whole_are: &'static str,
+}
+
+impl Indivisible {
+    /// Whether `parts` divide `whole`.
+    ///
+    /// # Errors
+    /// They do not.
+    pub fn check(parts: u32, parts_are: &'static str, whole: u32, whole_are: &'static str) -> Result<(), Indivisible> {
+        if whole.is_multiple_of(parts) { Ok(()) } else { Err(Indivisible { parts, parts_are, whole, whole_are }) }
+    }
+    /// Numbers that do, the first of them.
+    #[must_use]
+    pub fn remedy(&self) -> String {
+        let fitting = (1..=self.whole).filter(|count| self.whole.is_multiple_of(*count)).take(12);
+        format!("use one of {}", fitting.map(|count| count.to_string()).collect::<Vec<_>>().join(", "))
+    }
+}
+
 /// Why a layout does not fit a model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
 #[non_exhaustive]
@@ -172,20 +202,9 @@ pub enum LayoutError {
         count: u32,
     },
     /// A number that does not divide another.
-    #[error("{parts} {parts_are} do not divide {whole} {whole_are}")]
-    #[diagnostic(code(train::impossible), help("use one of {}", fitting.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")))]
-    Divide {
-        /// How many parts.
-        parts: u32,
-        /// What they are.
-        parts_are: &'static str,
-        /// What is divided.
-        whole: u32,
-        /// What it is.
-        whole_are: &'static str,
-        /// Numbers that divide it.
-        fitting: Vec<u32>,
-    },
+    #[error("{0}")]
+    #[diagnostic(code(train::impossible), help("{}", .0.remedy()))]
+    Divide(Indivisible),
     /// More parts than there are layers, embedding and output.
     #[error("{parts} parts of the pipeline for {layers} layers, embedding and output among them")]
     #[diagnostic(code(train::impossible), help("make stages times parts of a stage at most {layers}"))]
@@ -328,13 +347,8 @@ impl Layout {
         if let Some((what, count)) = counts.into_iter().find(|(_, count)| !(1..=MOST).contains(count)) {
             return Err(LayoutError::Count { what, count });
         }
-        let divides = |parts: u32, parts_are, whole: u32, whole_are| {
-            if whole.is_multiple_of(parts) {
-                return Ok(());
-            }
-            let fitting = (1..=whole).filter(|count| whole.is_multiple_of(*count)).take(12).collect();
-            Err(LayoutError::Divide { parts, parts_are, whole, whole_are, fitting })
-        };
+        let divides =
+            |parts, parts_are, whole, whole_are| Indivisible::check(parts, parts_are, whole, whole_are).map_err(LayoutError::Divide);
         divides(self.tensor, "tensor-parallel GPUs", model.heads, "heads of attention")?;
         if self.adapters.is_some() && self.attention == Attention::Unfused {
             return Err(LayoutError::Adapters { with: "unfused attention" });

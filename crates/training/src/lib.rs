@@ -35,6 +35,6 @@ pub mod stragglers;
 pub mod streaming;
 mod times;
 
-pub use layout::{Attention, Layout, LayoutError, Precision, Recompute, Schedule, Sharding};
+pub use layout::{Attention, Indivisible, Layout, LayoutError, Precision, Recompute, Schedule, Sharding};
 pub use step::{Step, StepError, step};
 pub use times::{Bound, CommunicationTimes, Cost, Group, Operation};

@@ -73,6 +73,15 @@ fn layers_of_stage(model: &Transformer, layout: &Layout, stage: u32) -> (u64, u6
     (layers, with_experts)
 }
 
+/// Parameters of embedding and output at a stage, of all ranks of its tensor group.
+#[must_use]
+pub fn ends_of_stage(model: &Transformer, layout: &Layout, stage: u32) -> u64 {
+    let (first, last) = (stage == 0, stage + 1 == layout.pipeline);
+    let embedding = if first { shape::embedding_parameters(model) } else { 0 };
+    let words = u64::from(model.hidden) * u64::from(model.vocabulary);
+    embedding + if last && !(first && model.tied_embeddings) { words } else { 0 }
+}
+
 /// The same of any stage: the first has the embedding, the last the output, which is a copy of the embedding where it is tied to it.
 #[must_use]
 pub fn parameters_of_stage(model: &Transformer, layout: &Layout, stage: u32) -> (u64, u64) {
@@ -80,14 +89,11 @@ pub fn parameters_of_stage(model: &Transformer, layout: &Layout, stage: u32) -> 
     let (layers, of_experts) = layers_of_stage(model, layout, stage);
     let plain = layers - of_experts;
     let common = of_experts * shape::layer_parameters(model, true) + plain * shape::layer_parameters(model, false);
-    let (first, last) = (stage == 0, stage + 1 == layout.pipeline);
-    let embedding = if first { shape::embedding_parameters(model) } else { 0 };
-    let words = u64::from(model.hidden) * u64::from(model.vocabulary);
-    let output = if last && !(first && model.tied_embeddings) { words } else { 0 };
+    let ends = ends_of_stage(model, layout, stage);
     let experts = model
         .experts
         .map_or(0, |experts| of_experts * (u64::from(experts.count) / u64::from(layout.expert)).max(1) * shape::expert_parameters(model));
-    ((common + embedding + output) / tensor, experts / u64::from(layout.tensor_of_experts()))
+    ((common + ends) / tensor, experts / u64::from(layout.tensor_of_experts()))
 }
 
 /// What of the same is trained: all of it, or the adapters, two matrices beside the product that gives queries, keys and values and two beside

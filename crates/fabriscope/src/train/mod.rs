@@ -182,38 +182,6 @@ impl<'a> Train<'a> {
     /// No such model or cluster, GPUs of which nothing is known, a layout that does not divide, too few GPUs, too little memory.
     pub fn outcome(self) -> Result<Outcome, Error> {
         let catalog = catalog(self.catalog)?;
-        if let Some(outcome) = self.otherwise(catalog)? {
-            return Ok(outcome);
-        }
-        if self.searched {
-            return search::search(catalog, &self.job(catalog)?, &self.layout, &self.heard());
-        }
-        if self.by_messages.is_some() || self.beside.is_some() {
-            self.has_operations()?;
-        }
-        if let Some(beside) = self.beside {
-            let job = self.job(catalog)?;
-            let mut times = self.times(catalog, &job)?;
-            let by = self.by_messages.unwrap_or(ByMessages::Flows);
-            return beside::outcome(&job, &self.layout, &mut times, (beside, by));
-        }
-        Ok(self.answered(false)?.0)
-    }
-
-    /// Answers it, with what every stage does when.
-    ///
-    /// # Errors
-    /// As [`outcome`](Self::outcome); nets that are no transformers, weights that stream, and accelerators whose ports are their own have no plan.
-    pub fn planned(self) -> Result<(Outcome, Vec<Process>), Error> {
-        if self.streamed || hcl::HclTimes::drives(&self.job(catalog(self.catalog)?)?.parts) {
-            return Err(told("a timeline of a step that has none".to_owned(), "leave --trace out, or take a cluster of GPUs"));
-        }
-        self.answered(true)
-    }
-
-    /// The answer for what is no transformer, or no cluster of GPUs by NCCL.
-    fn otherwise(&self, catalog: &Catalog) -> Result<Option<Outcome>, Error> {
-        let model = catalog.model(&self.model)?;
         let question = Question {
             catalog,
             layout: &self.layout,
@@ -222,13 +190,14 @@ impl<'a> Train<'a> {
             searched: self.searched,
             oversized: self.oversized,
         };
+        let model = catalog.model(&self.model)?;
         if let Some(net) = &model.convolutional {
             let on = self.on(catalog)?;
-            return self.has_room(&on).and_then(|()| nets::convolutional(&question, &on, net, &model.title)).map(Some);
+            return self.has_room(&on).and_then(|()| nets::convolutional(&question, &on, net, &model.title));
         }
         if let Some(of) = &model.recommendation {
             let on = self.on(catalog)?;
-            return self.has_room(&on).and_then(|()| nets::recommends(&question, &on, of, &model.title)).map(Some);
+            return self.has_room(&on).and_then(|()| nets::recommends(&question, &on, of, &model.title));
         }
         if self.exchange == Exchange::Broadcast || self.mixed {
             return Err(told(
@@ -238,13 +207,35 @@ impl<'a> Train<'a> {
         }
         let job = self.job(catalog)?;
         if self.streamed {
-            return streamed::outcome(&question, &job.on(), &job.model.transformer, &job.model.title).map(Some);
+            return streamed::outcome(&question, &job.on(), &job.model.transformer, &job.model.title);
         }
-        if hcl::HclTimes::drives(&job.parts) && !self.searched {
+        if self.searched {
+            return search::search(catalog, &job, &self.layout, &self.heard());
+        }
+        if hcl::HclTimes::drives(&job.parts) {
             let gpus = self.room(&job)?;
-            return self.by_hcl(catalog, &job, gpus).map(Some);
+            return self.by_hcl(catalog, &job, gpus);
         }
-        Ok(None)
+        if let Some(beside) = self.beside {
+            self.has_operations()?;
+            let mut times = self.times(catalog, &job)?;
+            let by = self.by_messages.unwrap_or(ByMessages::Flows);
+            return beside::outcome(&job, &self.layout, &mut times, (beside, by));
+        }
+        Ok(self.answered(catalog, &job, false)?.0)
+    }
+
+    /// Answers it, with what every stage does when.
+    ///
+    /// # Errors
+    /// As [`outcome`](Self::outcome); nets that are no transformers, weights that stream, and accelerators whose ports are their own have no plan.
+    pub fn planned(self) -> Result<(Outcome, Vec<Process>), Error> {
+        let catalog = catalog(self.catalog)?;
+        let job = self.job(catalog)?;
+        if self.streamed || hcl::HclTimes::drives(&job.parts) {
+            return Err(told("a timeline of a step that has none".to_owned(), "leave --trace out, or take a cluster of GPUs"));
+        }
+        self.answered(catalog, &job, true)
     }
 
     /// Whether all that is asked is among the operations of a step one by one.
@@ -258,28 +249,29 @@ impl<'a> Train<'a> {
         Ok(())
     }
 
-    fn answered(self, planned: bool) -> Result<(Outcome, Vec<Process>), Error> {
-        let catalog = catalog(self.catalog)?;
-        let job = self.job(catalog)?;
-        let mut times = self.times(catalog, &job)?;
-        let step = made(&job, &self.layout, &mut times)?;
+    fn answered(&self, catalog: &Catalog, job: &Job, planned: bool) -> Result<(Outcome, Vec<Process>), Error> {
+        if self.by_messages.is_some() {
+            self.has_operations()?;
+        }
+        let mut times = self.times(catalog, job)?;
+        let step = made(job, &self.layout, &mut times)?;
         let gradients = Bytes(2 * parameters_of_rank(&job.model.transformer, &self.layout).0);
         let mut with = |network| {
             times.on(network);
-            made(&job, &self.layout, &mut times)
+            made(job, &self.layout, &mut times)
         };
         let others = [with(Network::TwiceAsFast)?.parts.total(), with(Network::None)?.parts.total()];
         times.on(Network::AsItIs);
         let compared = times.compared(self.layout.data_group(), gradients)?;
-        let mut outcome = shown::outcome(&job, &self.layout, &step, (others, compared));
+        let mut outcome = shown::outcome(job, &self.layout, &step, (others, compared));
         if let Some(uneven) = &self.uneven {
             uneven::steps(&step, &self.layout, uneven, &mut outcome)?;
         }
         if let Some(checkpoint) = &self.checkpoint {
-            uneven::checkpoints(&job, &self.layout, checkpoint, step.parts.total(), &mut outcome);
+            uneven::checkpoints(job, &self.layout, checkpoint, step.parts.total(), &mut outcome);
         }
         if let Some(by) = self.by_messages {
-            whole::add(&mut outcome, &job, &self.layout, (&step, by), &mut times)?;
+            whole::add(&mut outcome, job, &self.layout, (&step, by), &mut times)?;
         }
         let processes = if planned { plan::processes(&step, &self.layout) } else { Vec::new() };
         Ok((outcome, processes))

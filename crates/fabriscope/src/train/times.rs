@@ -13,9 +13,10 @@ use std::sync::Arc;
 use fabriscope_catalog::{Catalog, ResolvedCluster};
 use fabriscope_engine::Cluster;
 use fabriscope_engine_flow::{Fluid, FluidBound, Nodes, adapters_of_gpus_on, rates_on};
-use fabriscope_nccl::{self as nccl, Algorithm, Protocol, Transport};
+use fabriscope_nccl::{self as nccl, Algorithm};
 use fabriscope_platform::nccl::Library;
 use fabriscope_training::{Bound, CommunicationTimes, Cost, Group, Operation};
+use fabriscope_training_plan::collective_of;
 use fabriscope_units::{Bytes, Rate, Span};
 
 use crate::ask::bench;
@@ -220,7 +221,7 @@ impl<'a> ClusterTimes<'a> {
         }
         let each = self.on_each(group);
         let (_, tuner) = self.plan(group.size.div_ceil(each), each)?;
-        let algorithm = chosen(tuner, Operation::AllReduce, bytes, &BETWEEN_NODES).map_err(|error| told(&error))?.0.algorithm;
+        let algorithm = chosen(tuner, Operation::AllReduce, bytes, &BETWEEN_NODES)?.0.algorithm;
         let two = Group { size: 2 * each, stride: group.stride };
         let mut job = ClusterTimes {
             parts: self.parts.clone(),
@@ -300,7 +301,7 @@ impl<'a> ClusterTimes<'a> {
             return Ok(start + proxy);
         }
         let (_, tuner) = self.plan(nodes, each)?;
-        Ok(chosen(tuner, operation, bytes, &Algorithm::ALL).map_err(|error| told(&error))?.1)
+        Ok(chosen(tuner, operation, bytes, &Algorithm::ALL)?.1)
     }
 
     /// As fluids, on the nodes where the groups are.
@@ -312,7 +313,7 @@ impl<'a> ClusterTimes<'a> {
                 let each = self.on_each(group);
                 let algorithms = self.algorithms.clone();
                 let (communicator, tuner) = self.plan(group.size.div_ceil(each), each)?;
-                let (choice, entry) = chosen(tuner, operation, bytes, &algorithms).map_err(|error| told(&error))?;
+                let (choice, entry) = chosen(tuner, operation, bytes, &algorithms)?;
                 let channels = choice.channels.min(communicator.channels()).max(1);
                 let most = self.library.pace(choice.protocol).rate;
                 let share = bytes.0 as f64 / f64::from(channels);
@@ -393,8 +394,9 @@ impl<'a> ClusterTimes<'a> {
         let edges = match shape {
             Shape::Rings(channels, _) | Shape::Trees(channels, _) => {
                 let adapters = self.adapters.clone();
+                let algorithm = if matches!(shape, Shape::Trees(..)) { Algorithm::Tree } else { Algorithm::Ring };
                 let (plan, _) = self.plan(group.size.div_ceil(each), each)?;
-                (0..channels).map(|channel| edges(plan, &adapters, channel, shape)).collect()
+                (0..channels).map(|channel| plan.edges_between_nodes(&adapters, channel, algorithm)).collect()
             }
             _ => Vec::new(),
         };
@@ -457,54 +459,11 @@ fn without_latency(known: Known) -> Known {
     Known { span: known.span.saturating_sub(known.latency), latency: Span::ZERO, ..known }
 }
 
-/// The edges of a channel of rings or trees that cross the network, by ranks of the group.
-fn edges(plan: &nccl::Communicator, adapters: &[u32], channel: u32, shape: Shape) -> Vec<(u32, u32)> {
-    let ranks = 0..plan.ranks();
-    let crossing = |algorithm| move |(from, to)| crossing(plan, adapters, (from, to, channel), algorithm);
-    if let Shape::Trees(..) = shape {
-        let up = ranks.filter_map(|rank| Some((rank, plan.tree(channel, rank).up?)));
-        return up.flat_map(|(rank, up)| [(rank, up), (up, rank)]).filter_map(crossing(Algorithm::Tree)).collect();
-    }
-    ranks.map(|rank| (rank, plan.ring(channel, rank).next)).filter_map(crossing(Algorithm::Ring)).collect()
-}
-
-/// Between which ranks an edge of a channel crosses the network: those whose GPUs are nearest to the adapters that the library takes, as data
-/// get there over the links of the node. Nothing where both ends are on one node.
-fn crossing(plan: &nccl::Communicator, adapters: &[u32], (from, to, channel): (u32, u32, u32), algorithm: Algorithm) -> Option<(u32, u32)> {
-    let Transport::Net(way) = plan.transport(from, to, channel, algorithm) else { return None };
-    let near = |rank: u32, adapter: u32| {
-        let node = plan.seat(rank).node;
-        let ranks = plan.ranks_of(node).iter().copied();
-        let own = |other: &u32| adapters.get(plan.seat(*other).gpu as usize) == Some(&adapter);
-        ranks.filter(own).min_by_key(|other| *other != rank).unwrap_or(rank)
-    };
-    Some((near(from, way.send_adapter), near(to, way.receive_adapter)))
-}
-
-/// What the library takes of rings and trees, and its latency.
-fn chosen(
-    tuner: &nccl::Tuner,
-    operation: Operation,
-    bytes: Bytes,
-    algorithms: &[Algorithm],
-) -> Result<(nccl::Choice, Span), nccl::NcclError> {
-    let of = match operation {
-        Operation::AllGather => nccl::Operation::AllGather,
-        Operation::ReduceScatter => nccl::Operation::ReduceScatter,
-        _ => nccl::Operation::AllReduce,
-    };
-    let mut best: Option<(Span, Algorithm, Protocol)> = None;
-    for algorithm in algorithms.iter().copied() {
-        for protocol in Protocol::ALL {
-            let estimate = tuner.estimate(of, algorithm, protocol, bytes);
-            if let Some(estimate) = estimate.filter(|estimate| best.is_none_or(|(known, ..)| *estimate < known)) {
-                best = Some((estimate, algorithm, protocol));
-            }
-        }
-    }
-    let (_, algorithm, protocol) = best.ok_or(nccl::NcclError::NoAlgorithm { operation: of })?;
-    let latency = tuner.entry(of, algorithm, protocol).map_or(Span::ZERO, |entry| entry.as_units().0);
-    Ok((tuner.with(of, algorithm, protocol, bytes)?, latency))
+/// What the library takes of these algorithms, and its latency.
+fn chosen(tuner: &nccl::Tuner, operation: Operation, bytes: Bytes, algorithms: &[Algorithm]) -> Result<(nccl::Choice, Span), Error> {
+    let choice = tuner.choose_among(collective_of(operation), algorithms, bytes).map_err(|error| told(&error))?;
+    let entry = tuner.entry(choice.operation, choice.algorithm, choice.protocol);
+    Ok((choice, entry.map_or(Span::ZERO, |entry| entry.as_units().0)))
 }
 
 fn told(error: &nccl::NcclError) -> Error {

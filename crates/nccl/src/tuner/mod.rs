@@ -186,8 +186,16 @@ impl Tuner {
     /// # Errors
     /// What users set leaves nothing.
     pub fn choose(&self, operation: Operation, bytes: Bytes) -> Result<Choice, NcclError> {
+        self.choose_among(operation, &Algorithm::ALL, bytes)
+    }
+
+    /// The same, as if there were these algorithms only.
+    ///
+    /// # Errors
+    /// What users set leaves none of them.
+    pub fn choose_among(&self, operation: Operation, algorithms: &[Algorithm], bytes: Bytes) -> Result<Choice, NcclError> {
         let mut best: Option<(f64, Algorithm, Protocol)> = None;
-        for algorithm in Algorithm::ALL {
+        for algorithm in algorithms.iter().copied() {
             for protocol in Protocol::ALL {
                 if let Some(time) = self.time(operation, algorithm, protocol, bytes)
                     && best.is_none_or(|(known, _, _)| time < known)

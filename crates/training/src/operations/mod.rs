@@ -224,16 +224,9 @@ impl Copies {
         roofline: &Roofline,
     ) -> Result<Copies, T::Error> {
         let (common, experts) = memory::trained_of_stage(model, layout, stage);
-        let (first, last) = (stage == 0, stage + 1 == layout.pipeline);
-        let at_end = first || last;
-        let words = u64::from(model.vocabulary) * u64::from(model.hidden);
-        let embedding = match (first, last) {
-            _ if layout.adapters.is_some() => 0,
-            (true, true) if model.tied_embeddings => shape::embedding_parameters(model),
-            (true, true) => shape::embedding_parameters(model) + words,
-            (true, false) => shape::embedding_parameters(model),
-            _ => words,
-        } / u64::from(layout.tensor);
+        let at_end = stage == 0 || stage + 1 == layout.pipeline;
+        let ends = if layout.adapters.is_some() { 0 } else { memory::ends_of_stage(model, layout, stage) };
+        let embedding = ends / u64::from(layout.tensor);
         let width = if layout.wide_gradients { 4 } else { 2 };
         let bytes = |parameters: u64, group: Group| (Bytes(width * parameters), Bytes(2 * parameters), group);
         let parts = layout.layers_of_parts(model);
@@ -248,7 +241,7 @@ impl Copies {
         }
         let pipeline = layout.pipeline_group();
         let ends = Group { size: 2, stride: pipeline.stride * (layout.pipeline - 1) };
-        let words = words / u64::from(layout.tensor);
+        let words = u64::from(model.vocabulary) * u64::from(model.hidden) / u64::from(layout.tensor);
         let tied =
             (model.tied_embeddings && layout.adapters.is_none() && layout.pipeline > 1 && at_end).then_some((Bytes(width * words), ends));
         let parameters = common + experts;

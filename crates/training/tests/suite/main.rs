@@ -2,5 +2,6 @@
 
 mod nets;
 mod operations;
+mod plain;
 mod step;
 mod told;

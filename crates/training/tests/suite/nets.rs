@@ -4,21 +4,10 @@ use fabriscope_catalog::{Catalog, Convolutional, Model, NetLayer, Recommendation
 use fabriscope_training::convolution::{self, Exchange, Row};
 use fabriscope_training::roofline::Roofline;
 use fabriscope_training::streaming::{self, Streaming};
-use fabriscope_training::{CommunicationTimes, Group, Layout, Operation, Precision, recommendation};
+use fabriscope_training::{Layout, Precision, recommendation};
 use fabriscope_units::{Bytes, Rate, Span};
 
-/// Messages at a rate, whoever sends them.
-struct Plain(Rate);
-
-impl CommunicationTimes for Plain {
-    type Error = std::convert::Infallible;
-    fn time(&mut self, _: Operation, bytes: Bytes, group: Group) -> Result<Span, Self::Error> {
-        Ok(if group.size > 1 { self.0.time(bytes) } else { Span::ZERO })
-    }
-    fn processors(&mut self, _: Operation, _: Bytes, _: Group) -> Result<u32, Self::Error> {
-        Ok(0)
-    }
-}
+use crate::plain::Plain;
 
 fn model(name: &str) -> Model {
     Model::clone(Catalog::embedded().unwrap().model(name).unwrap())
@@ -88,7 +77,7 @@ const TENSORFLOW: [(&str, &str, u64, f64); 8] = [
 fn one_gpu_trains_as_fast_as_published() {
     let mut told = Vec::new();
     for (name, of, batch, published) in TENSORFLOW {
-        let known = Plain(Rate::from_gbps(100));
+        let known = Plain { rate: Rate::from_gbps(100), processors: 0 };
         let step = convolution::step(&net(of), (batch, 1), Precision::Bits32, &gpu(name), Exchange::Behind, &mut { known }).unwrap();
         let rate = batch as f64 / step.total().as_s_f64();
         told.push((rate / published - 1.0).abs());
@@ -102,8 +91,10 @@ fn one_gpu_trains_as_fast_as_published() {
 #[test]
 fn buckets_hide_behind_the_backward_pass() {
     let (of, roofline) = (net("vgg-16"), gpu("p100-sxm2-16"));
-    let step =
-        |exchange| convolution::step(&of, (64, 8), Precision::Bits32, &roofline, exchange, &mut Plain(Rate::from_gbps(100))).unwrap();
+    let step = |exchange| {
+        convolution::step(&of, (64, 8), Precision::Bits32, &roofline, exchange, &mut Plain { rate: Rate::from_gbps(100), processors: 0 })
+            .unwrap()
+    };
     let behind = step(Exchange::Behind);
     let overlapped = step(Exchange::Overlapped { bucket: Bytes::from_mib(25) });
     let whole = Rate::from_gbps(100).time(Bytes(4 * 138_357_544));
@@ -140,7 +131,10 @@ fn every_table_is_dealt_and_shares_shrink() {
 #[test]
 fn a_slow_network_is_all_of_a_recommendation() {
     let (of, roofline) = (recommends("dlrm-mlperf"), gpu("a100-sxm4-80"));
-    let step = |gbps| recommendation::step(&of, (4096, 8), Precision::Bits16, &roofline, &mut Plain(Rate::from_gbps(gbps))).unwrap();
+    let step = |gbps| {
+        recommendation::step(&of, (4096, 8), Precision::Bits16, &roofline, &mut Plain { rate: Rate::from_gbps(gbps), processors: 0 })
+            .unwrap()
+    };
     let share = recommendation::fullest(&of, 8);
     assert_eq!(step(1).exchanged, Rate::from_gbps(1).time(Bytes(4096 * 8 * share.given * 2)) * 2);
     assert!(step(1).all_to_all > step(1).total() / 2);

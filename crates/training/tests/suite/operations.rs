@@ -5,21 +5,10 @@ use std::collections::BTreeMap;
 use fabriscope_catalog::{Catalog, Model, Transformer};
 use fabriscope_training::operations::{Action, Neighbour, Task, Use, operations};
 use fabriscope_training::roofline::Roofline;
-use fabriscope_training::{CommunicationTimes, Group, Layout, Operation, Recompute, Schedule, Sharding, step};
+use fabriscope_training::{Layout, Operation, Recompute, Schedule, Sharding, step};
 use fabriscope_units::{Bytes, Rate, Span};
 
-/// Messages at a rate, whoever sends them; no processors are taken.
-struct Plain(Rate);
-
-impl CommunicationTimes for Plain {
-    type Error = std::convert::Infallible;
-    fn time(&mut self, _: Operation, bytes: Bytes, group: Group) -> Result<Span, Self::Error> {
-        Ok(if group.size > 1 { self.0.time(bytes) } else { Span::ZERO })
-    }
-    fn processors(&mut self, _: Operation, _: Bytes, _: Group) -> Result<u32, Self::Error> {
-        Ok(0)
-    }
-}
+use crate::plain::Plain;
 
 const RATE: Rate = Rate::from_gbps(1600);
 
@@ -32,7 +21,7 @@ fn gpu() -> Roofline {
 }
 
 fn stages(model: &Transformer, layout: &Layout, inside: bool) -> Vec<Vec<Task>> {
-    operations(model, layout, &gpu(), &mut Plain(RATE), &|_| inside).unwrap()
+    operations(model, layout, &gpu(), &mut Plain { rate: RATE, processors: 0 }, &|_| inside).unwrap()
 }
 
 fn layouts() -> Vec<(&'static str, Layout)> {
@@ -56,7 +45,7 @@ fn layouts() -> Vec<(&'static str, Layout)> {
 fn kernels_are_those_of_the_time_line() {
     for (name, layout) in layouts() {
         let model = model(name);
-        let step = step(&model, &layout, &gpu(), &mut Plain(RATE)).unwrap();
+        let step = step(&model, &layout, &gpu(), &mut Plain { rate: RATE, processors: 0 }).unwrap();
         let parts = step.parts;
         // Without sequences that are shared, each message that comes is gathered.
         let passes = u64::from(layout.micro_batches() * layout.interleave);

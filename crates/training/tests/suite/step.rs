@@ -3,23 +3,10 @@
 use fabriscope_catalog::{Catalog, Model, Transformer};
 use fabriscope_training::memory::memory;
 use fabriscope_training::roofline::{Kernel, Roofline};
-use fabriscope_training::{
-    Attention, CommunicationTimes, Group, Layout, LayoutError, Operation, Precision, Recompute, Schedule, Sharding, shape, step,
-};
+use fabriscope_training::{Attention, Layout, LayoutError, Operation, Precision, Recompute, Schedule, Sharding, shape, step};
 use fabriscope_units::{Bytes, Rate, Span};
 
-/// Messages at a rate, whoever sends them.
-struct Plain(Rate);
-
-impl CommunicationTimes for Plain {
-    type Error = std::convert::Infallible;
-    fn time(&mut self, _: Operation, bytes: Bytes, group: Group) -> Result<Span, Self::Error> {
-        Ok(if group.size > 1 { self.0.time(bytes) } else { Span::ZERO })
-    }
-    fn processors(&mut self, _: Operation, _: Bytes, _: Group) -> Result<u32, Self::Error> {
-        Ok(16)
-    }
-}
+use crate::plain::Plain;
 
 fn catalog() -> Catalog {
     Catalog::embedded().unwrap()
@@ -105,7 +92,7 @@ fn parts_add_up() {
         Layout { sharding: Sharding::Parameters, pipeline: 1, ..base.clone() },
     ];
     for layout in layouts {
-        let made = step(&model("llama3-8b"), &layout, &a100(), &mut Plain(Rate::from_gbps(800))).unwrap();
+        let made = step(&model("llama3-8b"), &layout, &a100(), &mut Plain { rate: Rate::from_gbps(800), processors: 16 }).unwrap();
         let line = &made.lines[made.stage as usize];
         let behind = made.parts.total().saturating_sub(line.end.since(fabriscope_units::Time::ZERO));
         let exchanged = made.parts.data + made.parts.slowed + made.parts.optimizer;
@@ -135,7 +122,7 @@ fn layers_that_do_not_come_out_even_make_room_at_the_ends() {
 fn schedules_wait_as_they_should() {
     let bubble = |schedule, interleave| {
         let layout = Layout { pipeline: 8, global_batch: 16, schedule, interleave, overlap_pipeline: true, ..Layout::default() };
-        let made = step(&model("gpt3-175b"), &layout, &a100(), &mut Plain(Rate::from_gbps(100_000))).unwrap();
+        let made = step(&model("gpt3-175b"), &layout, &a100(), &mut Plain { rate: Rate::from_gbps(100_000), processors: 16 }).unwrap();
         made.parts.bubble.as_s_f64()
     };
     let plain = bubble(Schedule::OneForwardOneBackward, 1);

@@ -7,21 +7,10 @@ use fabriscope_training::account::account;
 use fabriscope_training::memory::{fullest, memory, of_stage};
 use fabriscope_training::roofline::Roofline;
 use fabriscope_training::stragglers::{Unevenness, steps};
-use fabriscope_training::{Attention, CommunicationTimes, Group, Layout, Operation, Recompute, Schedule, Sharding, Step, step};
+use fabriscope_training::{Attention, Group, Layout, Operation, Recompute, Schedule, Sharding, Step, step};
 use fabriscope_units::{Bytes, Rate, Span};
 
-/// Messages at a rate, whoever sends them.
-struct Plain(Rate);
-
-impl CommunicationTimes for Plain {
-    type Error = std::convert::Infallible;
-    fn time(&mut self, _: Operation, bytes: Bytes, group: Group) -> Result<Span, Self::Error> {
-        Ok(if group.size > 1 { self.0.time(bytes) } else { Span::ZERO })
-    }
-    fn processors(&mut self, _: Operation, _: Bytes, _: Group) -> Result<u32, Self::Error> {
-        Ok(16)
-    }
-}
+use crate::plain::Plain;
 
 fn model(name: &str) -> Transformer {
     Model::clone(Catalog::embedded().unwrap().model(name).unwrap()).transformer.unwrap()
@@ -32,7 +21,7 @@ fn a100() -> Roofline {
 }
 
 fn made(name: &str, layout: &Layout, gbps: u64) -> Step {
-    step(&model(name), layout, &a100(), &mut Plain(Rate::from_gbps(gbps))).unwrap()
+    step(&model(name), layout, &a100(), &mut Plain { rate: Rate::from_gbps(gbps), processors: 16 }).unwrap()
 }
 
 /// To the picosecond, with everything that layouts can have.
@@ -55,7 +44,7 @@ fn what_a_step_is_made_of_adds_up() {
     ];
     for (name, layout) in cases {
         // A slow network, so that much is exposed.
-        let (made, mut plain) = (made(name, &layout, 50), Plain(Rate::from_gbps(50)));
+        let (made, mut plain) = (made(name, &layout, 50), Plain { rate: Rate::from_gbps(50), processors: 16 });
         let told = account(&made, &layout, &a100(), &mut plain).unwrap();
         assert_eq!(told.total(), made.parts.total(), "{name} {layout:?}");
         let exposed: Span = told.operations.iter().map(|row| row.exposed).sum();
