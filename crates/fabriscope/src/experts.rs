@@ -150,7 +150,7 @@ fn by_fluids(parts: &ResolvedCluster, of: &TokenExchange, (nodes, per_node): (u3
 }
 
 /// What a GPU writes to another one of its node, its links all together.
-fn links(parts: &ResolvedCluster) -> Option<Rate> {
+pub(crate) fn links(parts: &ResolvedCluster) -> Option<Rate> {
     let machine = parts.uniform()?.node.machine().ok()?;
     let gpus = machine.gpus();
     let path = |to: usize| machine.path(machine.memory_of(gpus[0])?, machine.memory_of(gpus[to])?, Purpose::Copy);

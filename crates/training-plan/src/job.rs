@@ -6,6 +6,7 @@ use fabriscope_nccl::{Algorithm, Protocol};
 use fabriscope_platform::nccl::Library;
 use fabriscope_schedule::{After, Builder, OpId, OpKind};
 use fabriscope_training::operations::{Action, Neighbour, Task};
+use fabriscope_training::tokens::forwarded;
 use fabriscope_training::{CommunicationTimes, Group, Layout, Operation};
 use fabriscope_units::{Bytes, Span};
 
@@ -168,7 +169,7 @@ impl<'a> Planner<'a> {
         if let Some(known) = self.local.get(&(bytes, group)) {
             return Ok(*known);
         }
-        let span = times.time(Operation::SendReceive, bytes, group).map_err(|error| PlanError::Times { what: error.to_string() })?;
+        let span = times.time(Operation::SendReceive, bytes, group).map_err(told)?;
         self.local.insert((bytes, group), span);
         Ok(span)
     }
@@ -188,6 +189,15 @@ impl<'a> Planner<'a> {
         let mut call = CallBuilder::new(builder, callers, each, self.tag);
         match operation {
             Operation::AllToAll => pairs::all_to_all(&mut call, bytes, proxies),
+            Operation::Tokens { .. } => {
+                let node = Group { size: each, stride: group.stride };
+                let sent = |group| forwarded(operation, bytes, group, each).unwrap_or_default();
+                // As many as come from everywhere, on the links of one node.
+                let (all, alone) = (sent(group), sent(node));
+                let handed = Bytes((u128::from(bytes.0) * u128::from(all.inside.0) / u128::from(alone.inside.0.max(1))) as u64);
+                let local = if each > 1 { times.time(operation, handed, node).map_err(told)? } else { Span::ZERO };
+                pairs::by_nodes(&mut call, (all.outside, local), each);
+            }
             Operation::SendReceive => {
                 let share = Bytes(bytes.0.div_ceil(u64::from((group.size - 1).max(1))));
                 let pair = Group { size: 2, stride: group.stride };
@@ -212,6 +222,10 @@ impl<'a> Planner<'a> {
         self.tag = call.finish();
         Ok(())
     }
+}
+
+fn told(error: impl std::fmt::Display) -> PlanError {
+    PlanError::Times { what: error.to_string() }
 }
 
 /// What tells that a message within a node is there. Basis: assumed, a word.

@@ -1,4 +1,4 @@
-//! Operations of sends and receives: everybody to everybody, and around.
+//! Operations of sends and receives: everybody to everybody, by nodes, and around.
 //!
 //! Modelled: a kernel that sends to all at once (`ncclGroup`); what goes round in as many messages as there are others.
 //! Not modelled: parts of an all-to-all that stay within the node, which are there sooner; limits of channels of such kernels.
@@ -27,6 +27,27 @@ pub(crate) fn all_to_all(call: &mut CallBuilder<'_>, bytes: Bytes, proxies: Span
             }
         }
         left.into_iter().for_each(|op| call.builder.requires(own.rank, own.end, op));
+    }
+}
+
+/// Adds messages from everybody to those of the same number on other nodes, `bytes` in all; when they are there, it takes `local` until the
+/// others of the node have what is theirs.
+pub(crate) fn by_nodes(call: &mut CallBuilder<'_>, (bytes, local): (Bytes, Span), each: u32) {
+    let size = call.callers.len() as u32;
+    let nodes = size.div_ceil(each.max(1)).max(1);
+    let share = Bytes(bytes.0.div_ceil(u64::from((nodes - 1).max(1))));
+    let tag = call.tag();
+    for member in 0..size {
+        let own = call.callers[member as usize];
+        let mut there = vec![own.begin];
+        for step in 1..nodes {
+            let (to, from) = ((member + step * each) % size, (member + (nodes - step) * each) % size);
+            let left = call.send((own.rank, call.rank(to)), (share, tag), &[own.begin]);
+            call.builder.requires(own.rank, own.end, left);
+            there.push(call.receive((call.rank(from), own.rank), (share, tag), &[own.begin]));
+        }
+        let handed = call.compute(own.rank, local, &there);
+        call.builder.requires(own.rank, own.end, handed);
     }
 }
 

@@ -54,7 +54,7 @@ const fn together(operation: Operation) -> Together {
         Operation::ReduceScatter => Together::ReduceScatter,
         // Around a ring of those who share a sequence: everybody gets what everybody has.
         Operation::SendReceive => Together::AllGather,
-        Operation::AllToAll => Together::AllToAll,
+        Operation::AllToAll | Operation::Tokens { .. } => Together::AllToAll,
     }
 }
 

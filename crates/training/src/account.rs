@@ -120,6 +120,8 @@ pub struct Account {
     pub operations: Vec<OperationRow>,
     /// Waits for other stages: before the first pass, between passes, behind the last.
     pub bubble: [Span; 3],
+    /// The host that launches kernels is late.
+    pub host: Span,
     /// What computing takes longer beside operations.
     pub slowed: Span,
     /// The optimizer, and the bytes of memory that it moves.
@@ -132,7 +134,7 @@ impl Account {
     pub fn total(&self) -> Span {
         let kernels: Span = self.kernels.iter().map(|row| row.total).sum();
         let operations: Span = self.operations.iter().map(|row| row.exposed).sum();
-        kernels + operations + self.bubble.into_iter().sum() + self.slowed + self.optimizer.0
+        kernels + self.host + operations + self.bubble.into_iter().sum() + self.slowed + self.optimizer.0
     }
 }
 
@@ -179,6 +181,7 @@ pub fn account<T: CommunicationTimes>(step: &Step, layout: &Layout, roofline: &R
         kernels: sums.kernels.into_values().collect(),
         operations: sums.operations.into_values().collect(),
         bubble: bubble(&line, step.parts.bubble),
+        host: step.parts.host,
         slowed: step.parts.slowed,
         optimizer: (step.parts.optimizer, copies.optimizer_bytes),
     })
@@ -250,6 +253,8 @@ impl<T: CommunicationTimes> Sums<'_, T> {
                 let exchanged = Exchanged { operation, bytes, group, cost };
                 self.add(role, &exchanged, count, entry.exposed * count, entry.again);
             }
+            // Told as what the step says.
+            What::Host => {}
         }
         Ok(())
     }

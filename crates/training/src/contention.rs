@@ -23,8 +23,8 @@ const fn passes_of_memory(operation: Operation, leaves_node: bool) -> u64 {
     match (operation, leaves_node) {
         (Operation::AllReduce | Operation::AllGather | Operation::ReduceScatter, true) => 5,
         (Operation::AllReduce | Operation::AllGather | Operation::ReduceScatter, false) => 3,
-        (Operation::AllToAll | Operation::SendReceive, true) => 6,
-        (Operation::AllToAll | Operation::SendReceive, false) => 4,
+        (Operation::AllToAll | Operation::Tokens { .. } | Operation::SendReceive, true) => 6,
+        (Operation::AllToAll | Operation::Tokens { .. } | Operation::SendReceive, false) => 4,
     }
 }
 
@@ -35,7 +35,7 @@ pub fn memory_bytes(operation: Operation, bytes: Bytes, ranks: u32, leaves_node:
     let others = (u128::from(bytes.0) * u128::from(ranks - 1) / u128::from(ranks)) as u64;
     let sent = match operation {
         Operation::AllReduce => 2 * others,
-        Operation::AllGather | Operation::ReduceScatter | Operation::AllToAll => others,
+        Operation::AllGather | Operation::ReduceScatter | Operation::AllToAll | Operation::Tokens { .. } => others,
         Operation::SendReceive => bytes.0,
     };
     Bytes(sent * passes_of_memory(operation, leaves_node))

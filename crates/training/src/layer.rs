@@ -10,7 +10,7 @@
 use fabriscope_catalog::Transformer;
 use fabriscope_units::{Bytes, Span};
 
-use crate::layout::{Attention, Layout, Precision, Recompute};
+use crate::layout::{Attention, Dispatcher, Layout, Precision, Recompute};
 use crate::roofline::{Kernel, Roofline};
 use crate::shape;
 use crate::times::{CommunicationTimes, Group, Operation};
@@ -58,6 +58,8 @@ pub struct Spans {
     pub context: Span,
     /// Tokens to experts and back.
     pub expert: Span,
+    /// The host has not launched the next kernel yet.
+    pub host: Span,
     /// Parameters that are gathered and gradients that are scattered, as far as nothing hides them.
     pub data: Span,
     /// What computing takes longer meanwhile.
@@ -68,7 +70,7 @@ impl Spans {
     /// All of it but `data` and `slowed`, one behind the other.
     #[must_use]
     pub fn total(&self) -> Span {
-        self.computing() + self.tensor + self.context + self.expert
+        self.computing() + self.tensor + self.context + self.expert + self.host
     }
     /// What kernels compute.
     #[must_use]
@@ -94,6 +96,7 @@ impl Spans {
             tensor: join(self.tensor, other.tensor),
             context: join(self.context, other.context),
             expert: join(self.expert, other.expert),
+            host: join(self.host, other.host),
             data: join(self.data, other.data),
             slowed: join(self.slowed, other.slowed),
         }
@@ -142,14 +145,34 @@ impl Tokens {
     }
 }
 
+/// A layer in the order of its forward pass, in the modules that frameworks capture as graphs.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Modules {
+    /// The norm before attention, attention, and the sum with the residual.
+    pub attention: Vec<Work>,
+    /// The norm behind it; feed-forward matrices, or the router, shared experts, and tokens in the order of their experts.
+    pub second: Vec<Work>,
+    /// Tokens to experts, these, and back; nothing in a layer without experts.
+    pub experts: Vec<Work>,
+}
+
 /// The forward pass of a layer, with experts or without.
 #[must_use]
 pub fn forward(model: &Transformer, layout: &Layout, with_experts: bool) -> Vec<Work> {
+    let Modules { attention, second, experts } = modules(model, layout, with_experts);
+    [attention, second, experts].concat()
+}
+
+/// The same by modules.
+#[must_use]
+pub fn modules(model: &Transformer, layout: &Layout, with_experts: bool) -> Modules {
     let tokens = Tokens::of(model, layout);
     let mut work = Vec::new();
     norm(model, layout, &tokens, true, &mut work);
     attention(model, layout, &tokens, &mut work);
     leave(model, layout, &tokens, true, &mut work);
+    let first = std::mem::take(&mut work);
+    let mut routed = None;
     // Experts that are whole at a GPU take its own tokens; shared ones do not.
     let whole = with_experts && layout.tensor_of_experts() == 1 && layout.sequence_parallel;
     let gathers = !(whole && model.experts.is_some_and(|experts| experts.shared == 0));
@@ -160,11 +183,12 @@ pub fn forward(model: &Transformer, layout: &Layout, with_experts: bool) -> Vec<
             if experts.shared > 0 {
                 feed_forward(model, layout, &tokens, u64::from(experts.shared) * u64::from(experts.feed_forward), &mut work);
             }
-            expert_layer(model, layout, &tokens, &mut work);
+            routed = Some(expert_layer(model, layout, &tokens, &mut work));
         }
     }
     leave(model, layout, &tokens, gathers, &mut work);
-    work
+    let experts = routed.map_or_else(Vec::new, |from| work.split_off(from));
+    Modules { attention: first, second: work, experts }
 }
 
 /// Who makes the input of a multiplication: a kernel that writes it as narrow as the multiplication reads it, or one that does not.
@@ -302,17 +326,23 @@ fn feed_forward(model: &Transformer, layout: &Layout, tokens: &Tokens, inside: u
     multiply([1, all, hidden, inside], layout.precision, Input::Wide, work);
 }
 
-fn expert_layer(model: &Transformer, layout: &Layout, tokens: &Tokens, work: &mut Vec<Work>) {
-    let Some(experts) = model.experts else { return };
+/// Adds the router and the experts; gives where the tokens leave for these.
+fn expert_layer(model: &Transformer, layout: &Layout, tokens: &Tokens, work: &mut Vec<Work>) -> usize {
+    let Some(experts) = model.experts else { return work.len() };
     let (hidden, group) = (u64::from(model.hidden), u64::from(layout.expert));
     let [count, per_token, inside] = [experts.count, experts.per_token, experts.feed_forward].map(u64::from);
     multiply([1, tokens.own, count, hidden], Precision::Bits16, Input::Wide, work);
     let copies = tokens.own * per_token;
     let bytes = copies * hidden * WIDTH;
+    let exchange = match layout.dispatcher {
+        Dispatcher::AllToAll => Operation::AllToAll,
+        Dispatcher::Flex => Operation::Tokens { experts: experts.count, per_token: experts.per_token },
+    };
     // Tokens are put in the order of their experts.
     work.push(Work::Memory(2 * bytes, 2 * bytes));
+    let routed = work.len();
     if group > 1 {
-        work.push(Work::Together(Purpose::Expert, Operation::AllToAll, Bytes(bytes)));
+        work.push(Work::Together(Purpose::Expert, exchange, Bytes(bytes)));
     }
     let (local, first) = (count / group, shape::matrices(model) - 1);
     // As many come from the others of the group as go to them; those who share an expert gather theirs.
@@ -324,9 +354,10 @@ fn expert_layer(model: &Transformer, layout: &Layout, tokens: &Tokens, work: &mu
     work.push(Work::Memory(each * local * inside * (first + 1) * WIDTH, each * local * inside * (2 * first + 1) * WIDTH));
     multiply([local, each, hidden, inside], layout.precision, Input::Wide, work);
     if group > 1 {
-        work.push(Work::Together(Purpose::Expert, Operation::AllToAll, Bytes(bytes)));
+        work.push(Work::Together(Purpose::Expert, exchange, Bytes(bytes)));
     }
     work.push(Work::Memory(2 * bytes, 2 * bytes));
+    routed
 }
 
 /// What the first and the last part of the pipeline do besides.
@@ -469,6 +500,8 @@ pub enum What {
     Kernel(KernelKind, Kernel),
     /// An operation of a group.
     Together(Purpose, Operation, Bytes, Group),
+    /// A wait for the host that launches.
+    Host,
 }
 
 /// A kernel or an operation of a group in one direction, with its time.
@@ -485,13 +518,13 @@ pub struct Entry {
 }
 
 impl Entry {
-    const fn alone(what: What, span: Span) -> Entry {
+    pub(crate) const fn alone(what: What, span: Span) -> Entry {
         Entry { what, span, exposed: span, again: false }
     }
 }
 
 impl Spans {
-    fn of(entries: &[Entry]) -> Spans {
+    pub(crate) fn of(entries: &[Entry]) -> Spans {
         let mut spans = Spans::default();
         for entry in entries {
             let part = match entry.what {
@@ -505,6 +538,7 @@ impl Spans {
                 What::Together(Purpose::Tensor, ..) => &mut spans.tensor,
                 What::Together(Purpose::Context, ..) => &mut spans.context,
                 What::Together(Purpose::Expert, ..) => &mut spans.expert,
+                What::Host => &mut spans.host,
             };
             *part += entry.exposed;
         }

@@ -4,6 +4,7 @@
 
 use fabriscope_catalog::Transformer;
 
+use crate::launches::Graphs;
 use crate::times::Group;
 
 /// What is computed a second time in the backward pass instead of being kept.
@@ -79,6 +80,16 @@ impl Precision {
     }
 }
 
+/// How tokens get to their experts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Dispatcher {
+    /// A copy for each expert, by an all-to-all of the collective library (Megatron-LM: `alltoall`).
+    #[default]
+    AllToAll,
+    /// One for each node, and from there to its GPUs, by kernels of their own (Megatron-LM: `flex`, with DeepEP or HybridEP behind it).
+    Flex,
+}
+
 /// A job over GPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
@@ -94,6 +105,8 @@ pub struct Layout {
     pub expert: u32,
     /// GPUs that share the matrices of an expert; those of `tensor` where nothing is said.
     pub expert_tensor: Option<u32>,
+    /// How tokens get to their experts.
+    pub dispatcher: Dispatcher,
     /// Parts of the model at each stage.
     pub interleave: u32,
     /// Sequences of a micro-batch.
@@ -117,12 +130,17 @@ pub struct Layout {
     pub overlap_pipeline: bool,
     /// Gathers and scatters of tensor groups go piece by piece with the multiplications beside them, where sequences are shared.
     pub overlap_tensor: bool,
+    /// Tokens go to experts and back while the layer computes the other direction of another micro-batch (Megatron-LM:
+    /// `overlap_moe_expert_parallel_comm`; DeepSeek-V3, arXiv 2412.19437, §3.2.1).
+    pub overlap_experts: bool,
     /// The order of micro-batches.
     pub schedule: Schedule,
     /// How attention is computed.
     pub attention: Attention,
     /// Elements of multiplications.
     pub precision: Precision,
+    /// What the host launches as graphs, instead of kernel by kernel.
+    pub graphs: Graphs,
     /// Gradients are summed in 32 bits.
     pub wide_gradients: bool,
     /// All that is trained: low-rank adapters of so many dimensions beside the projections of attention (LoRA; Hu et al., arXiv 2106.09685).
@@ -138,6 +156,7 @@ impl Default for Layout {
             context: 1,
             expert: 1,
             expert_tensor: None,
+            dispatcher: Dispatcher::AllToAll,
             interleave: 1,
             micro_batch: 1,
             global_batch: 1,
@@ -149,9 +168,11 @@ impl Default for Layout {
             overlap_gradients: true,
             overlap_pipeline: false,
             overlap_tensor: false,
+            overlap_experts: false,
             schedule: Schedule::OneForwardOneBackward,
             attention: Attention::Fused,
             precision: Precision::Bits16,
+            graphs: Graphs::default(),
             wide_gradients: true,
             adapters: None,
         }

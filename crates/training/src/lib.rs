@@ -22,6 +22,7 @@ pub mod checkpoint;
 pub mod contention;
 pub mod convolution;
 pub mod gathering;
+mod launches;
 pub mod layer;
 mod layout;
 pub mod memory;
@@ -34,7 +35,9 @@ pub mod step;
 pub mod stragglers;
 pub mod streaming;
 mod times;
+pub mod tokens;
 
-pub use layout::{Attention, Indivisible, Layout, LayoutError, Precision, Recompute, Schedule, Sharding};
+pub use launches::Graphs;
+pub use layout::{Attention, Dispatcher, Indivisible, Layout, LayoutError, Precision, Recompute, Schedule, Sharding};
 pub use step::{Step, StepError, step};
 pub use times::{Bound, CommunicationTimes, Cost, Group, Operation};

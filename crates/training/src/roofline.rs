@@ -120,6 +120,11 @@ impl Roofline {
     pub fn processors(&self) -> u32 {
         *self.compute.processors
     }
+    /// What the host takes for a launch; nothing where nobody says.
+    #[must_use]
+    pub fn launch(&self) -> Option<Span> {
+        self.compute.launch.as_deref().copied()
+    }
     /// The GPU while others take some of it: what is left has to be something.
     #[must_use]
     pub fn without(&self, taken: Taken) -> Roofline {

@@ -11,7 +11,8 @@ use fabriscope_units::{Bytes, Span, Time};
 
 use crate::contention;
 use crate::gathering::{self, Gathered, Lost};
-use crate::layer::{self, Entry, Passes, Spans, What};
+use crate::launches;
+use crate::layer::{self, Entry, Passes, Purpose, Spans, What};
 use crate::layout::{Layout, LayoutError, Schedule, Sharding};
 use crate::memory::{self, Memory};
 use crate::pipeline::{self, Pass, PassSpans, StageLine};
@@ -28,6 +29,8 @@ pub struct Breakdown {
     pub attention: Span,
     /// Kernels that stream through memory.
     pub memory: Span,
+    /// The host that launches kernels is late.
+    pub host: Span,
     /// Operations of the tensor group.
     pub tensor: Span,
     /// Keys and values, as far as attention does not hide them.
@@ -49,11 +52,12 @@ pub struct Breakdown {
 impl Breakdown {
     /// All parts with their names.
     #[must_use]
-    pub fn parts(&self) -> [(&'static str, Span); 11] {
+    pub fn parts(&self) -> [(&'static str, Span); 12] {
         [
             ("multiplications", self.matrix),
             ("attention", self.attention),
             ("memory-bound kernels", self.memory),
+            ("waits for the host", self.host),
             ("tensor parallelism, exposed", self.tensor),
             ("context parallelism, exposed", self.context),
             ("expert parallelism, exposed", self.expert),
@@ -139,6 +143,13 @@ pub struct Piece {
     pub scatter: Vec<Exchanged>,
     /// What its kernels take alone, and beside that.
     slower: [(Span, Span); 2],
+}
+
+impl Piece {
+    /// Sums what it is made of anew.
+    pub(crate) fn sum(&mut self) {
+        self.passes = Passes { forward: Spans::of(&self.forward), backward: Spans::of(&self.backward) };
+    }
 }
 
 /// What parts of the model are made of.
@@ -281,6 +292,10 @@ impl<T: CommunicationTimes> PieceBuilder<'_, T> {
         let work = layer::forward(self.model, self.layout, with_experts);
         let again = layer::again(self.model, self.layout, with_experts);
         let mut piece = self.piece(&work, &again)?;
+        if with_experts && self.layout.overlap_experts && self.layout.micro_batches() > 1 {
+            hide_tokens(&mut piece);
+        }
+        launches::add_waits(self.model, self.layout, self.roofline, with_experts, &mut piece);
         if self.layout.sharding == Sharding::Parameters {
             self.share(&mut piece, with_experts)?;
         }
@@ -293,10 +308,9 @@ impl<T: CommunicationTimes> PieceBuilder<'_, T> {
         let [mut repeated, _] = layer::entries(again, self.layout, self.roofline, self.times)?;
         repeated.iter_mut().for_each(|entry| entry.again = true);
         backward.splice(0..0, repeated);
-        let both = [forward, backward];
-        let passes = Passes::of(&both);
-        let [forward, backward] = both;
-        Ok(Piece { forward, backward, passes, ..Piece::default() })
+        let mut piece = Piece { forward, backward, ..Piece::default() };
+        piece.sum();
+        Ok(piece)
     }
 
     /// Parameters gathered in front of the passes, gradients scattered behind.
@@ -320,6 +334,19 @@ impl<T: CommunicationTimes> PieceBuilder<'_, T> {
         piece.slower = [slower(&piece.forward, &[gather]), slower(&piece.backward, &back)];
         Ok(())
     }
+}
+
+/// Tokens go to experts and back while the layer computes the other direction for another micro-batch.
+fn hide_tokens(piece: &mut Piece) {
+    let computing = [piece.passes.backward.computing(), piece.passes.forward.computing()];
+    for (entries, mut hides) in [&mut piece.forward, &mut piece.backward].into_iter().zip(computing) {
+        for entry in entries.iter_mut().filter(|entry| matches!(entry.what, What::Together(Purpose::Expert, ..))) {
+            let hidden = entry.exposed.min(hides);
+            entry.exposed -= hidden;
+            hides -= hidden;
+        }
+    }
+    piece.sum();
 }
 
 fn exchanged<T: CommunicationTimes>(times: &mut T, operation: Operation, bytes: Bytes, group: Group) -> Result<Exchanged, T::Error> {
@@ -385,6 +412,7 @@ fn breakdown((stage, line, costs): (u32, &StageLine, &Costs), copies: &Copies) -
         matrix: sum.matrix,
         attention: sum.attention,
         memory: sum.memory,
+        host: sum.host,
         tensor: sum.tensor,
         context: sum.context,
         expert: sum.expert,

@@ -15,6 +15,14 @@ pub enum Operation {
     ReduceScatter,
     /// Everybody sends a part to everybody.
     AllToAll,
+    /// Everybody sends tokens to the ranks that have their experts; a token crosses to each node once, and goes to its GPUs from there
+    /// (DeepEP). The way back adds them up at the same places.
+    Tokens {
+        /// Experts of all ranks.
+        experts: u32,
+        /// Those of a token.
+        per_token: u32,
+    },
     /// A rank sends to the next one of its group.
     SendReceive,
 }
@@ -26,6 +34,7 @@ impl fmt::Display for Operation {
             Operation::AllGather => "all-gather",
             Operation::ReduceScatter => "reduce-scatter",
             Operation::AllToAll => "all-to-all",
+            Operation::Tokens { .. } => "tokens by node",
             Operation::SendReceive => "send-receive",
         })
     }
@@ -94,7 +103,8 @@ pub trait CommunicationTimes {
     type Error;
 
     /// The time of an operation in one of the groups, while all the others do the same. `bytes` are those of the larger buffer of a rank,
-    /// and those that a rank sends in all of [`Operation::AllToAll`] and [`Operation::SendReceive`].
+    /// those that a rank sends in all of [`Operation::AllToAll`] and [`Operation::SendReceive`],
+    /// and those of a copy for each expert of [`Operation::Tokens`].
     ///
     /// # Errors
     /// What the cluster cannot do.

@@ -146,6 +146,9 @@ pub struct Compute {
     /// The same where kernels are launched together as a graph; where nothing is said, as long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graph_gap: Option<Sourced<Span>>,
+    /// What the host takes from one launch to the next, in a framework that runs kernel by kernel; where nothing is said, it is never late.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launch: Option<Sourced<Span>>,
 }
 
 /// The memory as another device reads and writes it (GPUDirect RDMA, GPUDirect P2P).

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use fabriscope::training::checkpoint::Checkpoint;
 use fabriscope::training::stragglers::Unevenness;
-use fabriscope::training::{Attention, Layout, Precision, Recompute, Schedule, Sharding};
+use fabriscope::training::{Attention, Dispatcher, Graphs, Layout, Precision, Recompute, Schedule, Sharding};
 use fabriscope::{Beside, ByMessages, Placement, StepFormat, Train};
 use fabriscope_units::Rate;
 
@@ -101,6 +101,9 @@ pub struct JobArgs {
     /// GPUs that share the matrices of an expert [default: those of --tp]
     #[arg(long, value_name = "GPUS")]
     etp: Option<u32>,
+    /// How tokens get to their experts
+    #[arg(long, value_enum, default_value_t = TokenDispatcher::Alltoall)]
+    token_dispatcher: TokenDispatcher,
     /// Parts of the model at each stage, interleaved
     #[arg(long, default_value_t = 1, value_name = "PARTS")]
     interleave: u32,
@@ -137,6 +140,9 @@ pub struct JobArgs {
     /// Linear layers multiply in 8 bits
     #[arg(long)]
     fp8: bool,
+    /// What the host launches as graphs, instead of kernel by kernel
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "MODULE,…")]
+    cuda_graphs: Vec<Graphed>,
     /// Only low-rank adapters of so many dimensions beside the projections of attention are trained (LoRA)
     #[arg(long, value_name = "DIMENSIONS")]
     lora: Option<u32>,
@@ -158,6 +164,28 @@ pub struct JobArgs {
     /// Go on where a GPU has too little memory
     #[arg(long)]
     oversize: bool,
+}
+
+/// What the host launches as a graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Graphed {
+    /// Attention
+    Attn,
+    /// Feed-forward matrices of layers without experts
+    Mlp,
+    /// The router, shared experts and counts of tokens
+    MoeRouter,
+    /// Everything
+    FullIteration,
+}
+
+/// How tokens get to their experts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum TokenDispatcher {
+    /// A copy for each expert, by an all-to-all
+    Alltoall,
+    /// One to each node, and from there to its GPUs (DeepEP, HybridEP)
+    Flex,
 }
 
 /// How gradients come together.
@@ -189,6 +217,8 @@ enum Overlap {
     Pipeline,
     /// Gathers and scatters of tensor groups that share sequences
     Tensor,
+    /// Tokens to experts and back, beside the other direction of another micro-batch
+    Experts,
 }
 
 /// Which nodes jobs get.
@@ -404,6 +434,7 @@ impl JobArgs {
     fn layout(&self) -> Layout {
         let batches = 4u32.saturating_mul(self.pp);
         let overlaps = |what| self.overlap.contains(&what);
+        let graphed = |module| self.cuda_graphs.contains(&module);
         Layout {
             tensor: self.tp,
             pipeline: self.pp,
@@ -411,6 +442,10 @@ impl JobArgs {
             context: self.cp,
             expert: self.ep,
             expert_tensor: self.etp,
+            dispatcher: match self.token_dispatcher {
+                TokenDispatcher::Alltoall => Dispatcher::AllToAll,
+                TokenDispatcher::Flex => Dispatcher::Flex,
+            },
             interleave: self.interleave,
             micro_batch: self.micro_batch,
             global_batch: self.global_batch.unwrap_or_else(|| batches.saturating_mul(self.micro_batch).saturating_mul(self.dp)),
@@ -431,6 +466,7 @@ impl JobArgs {
             overlap_gradients: overlaps(Overlap::Gradients),
             overlap_pipeline: overlaps(Overlap::Pipeline),
             overlap_tensor: overlaps(Overlap::Tensor),
+            overlap_experts: overlaps(Overlap::Experts),
             schedule: match self.schedule {
                 Order::Gpipe => Schedule::GPipe,
                 Order::OneForwardOneBackward => Schedule::OneForwardOneBackward,
@@ -442,6 +478,12 @@ impl JobArgs {
                 Scores::Unfused => Attention::Unfused,
             },
             precision: if self.fp8 { Precision::Bits8 } else { Precision::Bits16 },
+            graphs: Graphs {
+                attention: graphed(Graphed::Attn),
+                feed_forward: graphed(Graphed::Mlp),
+                router: graphed(Graphed::MoeRouter),
+                iteration: graphed(Graphed::FullIteration),
+            },
             wide_gradients: !self.narrow_gradients,
             adapters: self.lora,
         }

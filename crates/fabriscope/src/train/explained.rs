@@ -192,8 +192,11 @@ impl Row {
 fn tree(told: &Account, total: Span) -> Grid {
     let mut rows = Vec::new();
     let kernels: Span = told.kernels.iter().map(|row| row.total).sum();
-    rows.push(Row::sum(0, "computing", kernels + told.slowed + told.optimizer.0));
+    rows.push(Row::sum(0, "computing", kernels + told.host + told.slowed + told.optimizer.0));
     rows.extend(told.kernels.iter().map(kernel));
+    if told.host > Span::ZERO {
+        rows.push(Row { bound: "host", ..Row::sum(1, "waits for the host", told.host) });
+    }
     rows.push(Row::sum(1, "slower beside operations", told.slowed));
     let optimizer = told.optimizer;
     rows.push(Row { amount: amount(optimizer.1), bound: "memory of the GPU", ..Row::sum(1, "optimizer", optimizer.0) });
@@ -319,6 +322,7 @@ fn resources(told: &Account) -> Vec<(&'static str, Span)> {
         add("starts of kernels", row.gaps);
     }
     add("memory of the GPU", told.optimizer.0);
+    add("launches by the host", told.host);
     add("slower computing beside operations", told.slowed);
     for row in &told.operations {
         let share = u128::from(row.latency().as_ps()) * u128::from(row.exposed.as_ps()) / u128::from(row.total.as_ps().max(1));

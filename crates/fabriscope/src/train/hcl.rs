@@ -138,7 +138,7 @@ impl CommunicationTimes for HclTimes {
                 let moved = whole / f64::from(each) * steps as f64 / f64::from(servers);
                 Ok(self.start + (inside + (way + self.step) * steps + rate.time(Bytes(moved as u64))) * times)
             }
-            Operation::AllToAll => {
+            Operation::AllToAll | Operation::Tokens { .. } => {
                 let part = whole / f64::from(group.size);
                 let inside = self.inside(part * f64::from(each), each);
                 if servers == 1 {

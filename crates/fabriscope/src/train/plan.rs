@@ -150,6 +150,7 @@ impl Stage<'_> {
         Some(match entry.what {
             What::Kernel(KernelKind::WeightGradient, _) if self.puts_off() => return None,
             What::Kernel(kind, _) => (kind.name(), None),
+            What::Host => ("waits for the host", None),
             What::Together(purpose, ..) => {
                 let role = match purpose {
                     Purpose::Tensor => Role::Tensor,

@@ -3,7 +3,7 @@
 //! Source: NCCL as `fabriscope-nccl` has it: channels, rings and trees, the choice by its table of costs.
 //! Modelled: groups within a node by the library itself, step by step, as `bench` runs it; groups between nodes as fluids: every channel of
 //! every group of the job is a fluid along its ring or tree, and moves with all others at max-min fair rates. The latency is that of the
-//! library's own table. Neighbours of a pipeline: a message alone between two nodes by packets, and what it loses of its rate to the others.
+//! library's own table. Tokens by nodes: fluids along rails, and the links of the node. Neighbours of a pipeline: a message alone between two nodes by packets, and what it loses of its rate to the others.
 //! Not modelled: groups of kinds that meet each other on the network.
 
 use std::collections::BTreeMap;
@@ -15,12 +15,14 @@ use fabriscope_engine::Cluster;
 use fabriscope_engine_flow::{Fluid, FluidBound, Nodes, adapters_of_gpus_on, rates_on};
 use fabriscope_nccl::{self as nccl, Algorithm};
 use fabriscope_platform::nccl::Library;
+use fabriscope_training::tokens::forwarded;
 use fabriscope_training::{Bound, CommunicationTimes, Cost, Group, Operation};
 use fabriscope_training_plan::collective_of;
 use fabriscope_units::{Bytes, Rate, Span};
 
 use crate::ask::bench;
 use crate::error::Error;
+use crate::experts::links;
 
 /// The times of a job's operations, each asked once.
 pub(crate) struct ClusterTimes<'a> {
@@ -123,6 +125,7 @@ enum Shape {
     Pairs,
     Alone,
     Everybody,
+    Rails,
 }
 
 impl<'a> ClusterTimes<'a> {
@@ -200,6 +203,7 @@ impl<'a> ClusterTimes<'a> {
             return Ok(*known);
         }
         let known = match self.network {
+            _ if self.within(group) && matches!(operation, Operation::Tokens { .. }) => self.between(operation, bytes, group)?,
             _ if self.within(group) => self.benched(operation, bytes, (1, group.size))?,
             Network::AsItIs => self.between(operation, bytes, group)?,
             Network::TwiceAsFast => self.between(operation, Bytes(bytes.0.div_ceil(2)), group)?,
@@ -330,6 +334,7 @@ impl<'a> ClusterTimes<'a> {
                 let latency = self.library.call + self.library.kernel_start + self.library.proxy_step * steps;
                 (Shape::Everybody, latency, bytes.0 as f64 * others, CHANNELS_OF_PAIR)
             }
+            Operation::Tokens { .. } => return self.by_nodes(operation, bytes, group),
             Operation::SendReceive => {
                 let alone = self.benched(operation, bytes, (2, 1))?;
                 let (rate, _, bound) = self.rate(group, Shape::Pairs)?;
@@ -344,6 +349,25 @@ impl<'a> ClusterTimes<'a> {
         let latency = latency + crossing * steps;
         let span = latency + rate.time(Bytes(moved as u64));
         Ok(Known { span, latency, bound: self.bound(bound, latency, span), processors })
+    }
+
+    /// Tokens to experts by kernels of their own: what goes along rails to the other nodes and, meanwhile, on the links of the node.
+    fn by_nodes(&mut self, operation: Operation, bytes: Bytes, group: Group) -> Result<Known, Error> {
+        let each = if self.within(group) { group.size } else { self.on_each(group) };
+        let sent = forwarded(operation, bytes, group, each).unwrap_or_default();
+        // Counts go before the tokens.
+        let start = (self.library.call + self.library.kernel_start) * 2;
+        let links = links(&self.parts).filter(|_| each > 1);
+        let inside = links.map_or(Span::ZERO, |links| links.time(sent.inside));
+        let (mut outside, mut latency, mut bound) = (Span::ZERO, start, Bound::ScaleUp);
+        if group.size > each {
+            let (rate, crossing, fluid) = self.rate(group, Shape::Rails)?;
+            outside = rate.time(sent.outside);
+            latency += crossing * 2;
+            bound = if outside > inside { self.bound(fluid, Span::ZERO, outside) } else { bound };
+        }
+        let span = latency + inside.max(outside);
+        Ok(Known { span, latency, bound: if latency * 2 > span { Bound::Latency } else { bound }, processors: PROCESSORS_OF_TOKENS })
     }
 
     /// What decides the time of an operation whose fluid is held back like this.
@@ -418,6 +442,15 @@ impl<'a> ClusterTimes<'a> {
                 }
                 Shape::Alone if number > 0 => {}
                 Shape::Alone => fluids.push(Fluid { ways: vec![(members[0], members[1], 1.0)], most: Rate::from_bps(u64::MAX) }),
+                Shape::Rails => {
+                    let most = Rate::from_bps(u64::MAX);
+                    let (nodes, size) = (group.size / each, members.len());
+                    let share = 1.0 / f64::from((nodes - 1).max(1));
+                    for (place, from) in members.iter().enumerate() {
+                        let peer = |step: u32| (*from, members[(place + (step * each) as usize) % size], share);
+                        fluids.push(Fluid { ways: (1..nodes).map(peer).collect(), most });
+                    }
+                }
                 Shape::Everybody => {
                     let share = 1.0 / f64::from(group.size - 1);
                     let most = Rate::from_bps(u64::MAX);
@@ -476,10 +509,13 @@ const fn tool(operation: Operation) -> &'static str {
         Operation::AllReduce => "all_reduce_perf",
         Operation::AllGather => "all_gather_perf",
         Operation::ReduceScatter => "reduce_scatter_perf",
-        Operation::AllToAll => "alltoall_perf",
+        Operation::AllToAll | Operation::Tokens { .. } => "alltoall_perf",
         Operation::SendReceive => "sendrecv_perf",
     }
 }
+
+/// Processors that kernels of tokens keep. Basis: published, DeepEP's default.
+const PROCESSORS_OF_TOKENS: u32 = 20;
 
 /// Basis: published, NCCL's channels for a peer on the network.
 const CHANNELS_OF_PAIR: u32 = 2;

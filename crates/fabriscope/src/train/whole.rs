@@ -140,7 +140,7 @@ pub(super) fn add(
 fn in_parts(step: &Step, layout: &Layout, times: &ClusterTimes<'_>) -> Spent {
     let parts = &step.parts;
     let mut spent = Spent {
-        computing: parts.matrix + parts.attention + parts.memory + parts.slowed,
+        computing: parts.matrix + parts.attention + parts.memory + parts.host + parts.slowed,
         groups: Span::ZERO,
         pipeline: parts.messages + parts.bubble,
         data: parts.data,

@@ -8,20 +8,20 @@
 //! Modelled: a stream of kernels, in which operations of groups stand that all kernels wait for; a stream of what copies exchange; sends that
 //! kernels wait for or not ([`Layout::overlap_pipeline`]); parameters that come back while the first micro-batch goes forward, those of the step
 //! before; gradients of weights put off as [`mod@crate::step`] does it.
-//! Not modelled: kernels of the same stream beside each other; host threads that come too late with the next kernel.
+//! Not modelled: kernels of the same stream beside each other. Waits for the host are at the end of each layer.
 
 mod pieces;
 
 use fabriscope_catalog::Transformer;
 use fabriscope_units::{Bytes, Span, Time};
 
-use crate::layer::{self, Work};
+use crate::layer::{self, Passes, Work};
 use crate::layout::{Layout, Schedule, Sharding};
 use crate::memory;
 use crate::pipeline::{self, Pass, StageLine};
 use crate::roofline::Roofline;
 use crate::shape;
-use crate::step::{self, StepError};
+use crate::step::{self, Step, StepError};
 use crate::times::{CommunicationTimes, Group, Operation};
 use pieces::{Direction, Exchange, Maker, Piece};
 
@@ -103,7 +103,7 @@ pub fn operations<T: CommunicationTimes>(
 ) -> Result<Vec<Vec<Task>>, StepError<T::Error>> {
     let step = step::step(model, layout, roofline, times)?;
     let mut maker = Maker { layout, roofline, times, inside };
-    let costs = Costs::of(model, &mut maker).map_err(StepError::Times)?;
+    let costs = Costs::of(model, &mut maker, &step).map_err(StepError::Times)?;
     let mut all = Vec::new();
     for (stage, line) in (0..).zip(&step.lines) {
         let copies = Copies::of(model, layout, stage, maker.times, roofline).map_err(StepError::Times)?;
@@ -144,18 +144,21 @@ struct Costs {
 }
 
 impl Costs {
-    fn of<T: CommunicationTimes>(model: &Transformer, maker: &mut Maker<'_, T>) -> Result<Costs, T::Error> {
+    fn of<T: CommunicationTimes>(model: &Transformer, maker: &mut Maker<'_, T>, step: &Step) -> Result<Costs, T::Error> {
         let layout = maker.layout;
-        let layer = |maker: &mut Maker<'_, T>, with_experts: bool| {
+        let layer = |maker: &mut Maker<'_, T>, with_experts: bool, passes: &Passes| {
             let (work, again) = (layer::forward(model, layout, with_experts), layer::again(model, layout, with_experts));
             let mut of = OfLayer::of(maker, &work, &again)?;
+            for (pieces, wait) in [(&mut of.forward, passes.forward.host), (&mut of.backward, passes.backward.host)] {
+                pieces.extend((wait > Span::ZERO).then_some(Piece::Compute(wait)));
+            }
             if layout.sharding == Sharding::Parameters && layout.data_group().size > 1 {
                 of.gathered = Some(gathered(model, maker, with_experts, &of)?);
             }
             Ok(of)
         };
-        let plain = layer(maker, false)?;
-        let expert = if model.experts.is_some() { layer(maker, true)? } else { OfLayer::default() };
+        let plain = layer(maker, false, &step.pieces.plain.passes)?;
+        let expert = if model.experts.is_some() { layer(maker, true, &step.pieces.expert.passes)? } else { OfLayer::default() };
         let (first, last) = layer::ends(model, layout);
         let (first, last) = (OfLayer::of(maker, &first, &[])?, OfLayer::of(maker, &last, &[])?);
         let tokens = u64::from(layout.micro_batch) * u64::from(model.sequence) / u64::from(layout.context);
