@@ -173,6 +173,25 @@ fn long_recipes_run() {
     recipes(&LONG);
 }
 
+/// A sweep over recipes: so many points, none refused.
+fn sweep(study: &str, points: u64) {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data.parquet");
+    let found = asked(&["sweep", &format!("labs/studies/{study}.toml"), "--data", data.to_str().unwrap()]);
+    assert!(found["done"] == points && found["refused"] == 0, "{found}");
+}
+
+#[test]
+fn wafers_are_swept() {
+    sweep("cs-2", 5);
+}
+
+#[test]
+#[ignore = "long: ten jobs of up to 3,072 GPUs"]
+fn selene_is_swept() {
+    sweep("megatron-selene", 10);
+}
+
 #[test]
 fn every_recipe_is_listed_and_tried() {
     let files = std::fs::read_dir(root().join("labs/training")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
