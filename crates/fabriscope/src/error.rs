@@ -28,10 +28,6 @@ pub enum Error {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Diagnosis(#[from] fabriscope_diagnose::DiagnoseError),
-    /// A layout that does not fit its model.
-    #[error(transparent)]
-    #[diagnostic(transparent)]
-    Layout(#[from] fabriscope_training::LayoutError),
     /// A job of training that cannot be.
     #[error("{message}")]
     #[diagnostic(code(train::impossible), help("{help}"))]

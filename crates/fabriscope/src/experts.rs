@@ -11,7 +11,7 @@ use std::sync::Arc;
 use fabriscope_catalog::{Catalog, ResolvedCluster};
 use fabriscope_engine::Cluster;
 use fabriscope_engine_flow::{Fluid, rates};
-use fabriscope_machine::{Access, Purpose};
+use fabriscope_platform::links_of_gpu;
 use fabriscope_tools::experts::{Routing, Shape};
 use fabriscope_units::{Bytes, Rate, Span};
 
@@ -139,7 +139,7 @@ fn by_fluids(parts: &ResolvedCluster, of: &TokenExchange, (nodes, per_node): (u3
     let found = rates(&cluster, ranks, per_node, &fluids)
         .map_err(|error| refused(format!("tokens as fluids: {error}"), "use a cluster whose routes are fixed, with room for the job"))?;
     let network = found.rates.into_iter().min().unwrap_or_default();
-    let links = links(parts).unwrap_or(Rate::from_bps(u64::MAX));
+    let links = links_of_gpu(parts).unwrap_or(Rate::from_bps(u64::MAX));
     let time = |bytes: f64| {
         let network = network.time(Bytes((leave * bytes) as u64));
         let links = if of.low_latency { Span::ZERO } else { links.time(Bytes((within * bytes) as u64)) };
@@ -147,23 +147,6 @@ fn by_fluids(parts: &ResolvedCluster, of: &TokenExchange, (nodes, per_node): (u3
     };
     let hidden = f64::from(of.hidden);
     Ok((time(hidden * f64::from(of.element)), time(hidden * 2.0)))
-}
-
-/// What a GPU writes to another one of its node, its links all together.
-pub(crate) fn links(parts: &ResolvedCluster) -> Option<Rate> {
-    let machine = parts.uniform()?.node.machine().ok()?;
-    let gpus = machine.gpus();
-    let path = |to: usize| machine.path(machine.memory_of(gpus[0])?, machine.memory_of(gpus[to])?, Purpose::Copy);
-    let uses = |to: usize| Some(machine.uses(&path(to)?, Access::Write));
-    // GPUs that are joined each to each have links of their own to each peer.
-    let one = path(1)?.rate(&machine, Access::Write);
-    let apart = (2..gpus.len()).all(|to| {
-        let (first, other) = (uses(1).unwrap_or_default(), uses(to).unwrap_or_default());
-        let tight = |uses: &[fabriscope_machine::Use]| uses.iter().min_by_key(|used| machine.payload(**used)).map(|used| used.resource);
-        tight(&first) != tight(&other)
-    });
-    let peers = if apart { gpus.len() as u64 - 1 } else { 1 };
-    Some(Rate::from_bps(one.as_bps() * peers))
 }
 
 /// Nodes whose exchange is simulated packet by packet: long ones, and those of few tokens. Basis: assumed; seconds.

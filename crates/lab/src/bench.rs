@@ -15,7 +15,7 @@ use crate::error::LabError;
 use crate::flow_bench::FlowBench;
 use crate::launch::{self, Launch, LaunchError, layout_of};
 use crate::memory::Memory;
-use crate::run::points;
+use crate::points::points;
 use crate::tap::{CaptureRequest, Taps};
 use crate::timeline::{KernelFile, Recorders, TimelineRequest};
 

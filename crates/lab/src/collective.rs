@@ -39,7 +39,9 @@ pub fn prepare(lab: &ResolvedLab, work: &Collective, cluster: &Cluster, memory: 
         EngineChoice::Flow => {
             (" if every rank runs", "use fewer ranks, an algorithm with fewer outstanding messages, or a machine with more memory")
         }
-        EngineChoice::Packet => ("", "write engine = \"flow\" in the lab, which holds only outstanding messages; or use fewer ranks"),
+        EngineChoice::Packet | EngineChoice::TimeLine => {
+            ("", "write engine = \"flow\" in the lab, which holds only outstanding messages; or use fewer ranks")
+        }
     };
     memory.allow(need, help)?;
     let notes = vec![described(&call, &algorithm), LEFT_OUT.to_owned(), format!("memory: about {}{note}", rounded(need))];

@@ -7,10 +7,14 @@ use std::sync::Arc;
 
 use fabriscope_catalog::{Problem, ResolvedCluster};
 use fabriscope_collectives::Rounds;
-use fabriscope_engine::{Connections, Engine, Feature, Folding, Job, Placement, RankRounds, RoundsWork, Service, Unsupported, Work};
+use fabriscope_engine::{
+    Cluster, Connections, Demand, Engine, EngineError, Feature, Folding, Job, Placement, Prepared, RankRounds, RoundsWork, RunOptions,
+    Service, Unsupported, Work,
+};
 use fabriscope_engine_flow::FlowEngine;
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_schedule::Schedule;
+use fabriscope_units::Bytes;
 
 use crate::lab::{schemes, with_scheme};
 use crate::traffic;
@@ -22,6 +26,32 @@ pub fn engine(choice: EngineChoice) -> &'static dyn Engine {
     match choice {
         EngineChoice::Packet => &PacketEngine,
         EngineChoice::Flow => &FlowEngine,
+        EngineChoice::TimeLine => &TimeLine,
+    }
+}
+
+/// The engine of labs that have no messages: it runs none.
+struct TimeLine;
+
+impl TimeLine {
+    fn refusal(&self) -> Unsupported {
+        let help = "use the packet or the flow engine; [workload.training] has a time line".to_owned();
+        Unsupported { engine: self.name(), feature: Feature::Programs, what: "messages of a workload".to_owned(), help }
+    }
+}
+
+impl Engine for TimeLine {
+    fn name(&self) -> &'static str {
+        "time_line"
+    }
+    fn supports(&self, _: &ResolvedCluster, _: &Job, _: &RunOptions) -> Result<(), Unsupported> {
+        Err(self.refusal())
+    }
+    fn prepare<'a>(&self, _: &'a Cluster, _: Job, _: &RunOptions, _: u64) -> Result<Box<dyn Prepared + 'a>, EngineError> {
+        Err(self.refusal().into())
+    }
+    fn memory(&self, _: &Cluster, _: &Demand<'_>) -> Result<Bytes, EngineError> {
+        Err(self.refusal().into())
     }
 }
 
@@ -46,6 +76,7 @@ pub(crate) fn check(lab: &ResolvedLab, catalog: &fabriscope_catalog::Catalog) ->
     let asks = |parts: &ResolvedCluster, job: &Job| engine.supports(parts, job, &options).map_err(|refused| problem(&lab.lab, refused));
     let parts = &lab.cluster;
     match &lab.lab.workload {
+        Workload::Training(_) if lab.lab.engine == EngineChoice::TimeLine => Ok(()),
         workload @ (Workload::Interference(_) | Workload::Compare(_) | Workload::Flows(_)) => {
             for scheme in &schemes(workload, parts) {
                 let job = Job::schedule(Schedule::default(), traffic::settings(lab, scheme.transport));

@@ -21,6 +21,19 @@ pub enum LabError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Table(#[from] fabriscope_report::MeasuredError),
+    /// A layout that does not fit its model.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Layout(#[from] fabriscope_training::LayoutError),
+    /// A job of training that cannot be.
+    #[error("{message}")]
+    #[diagnostic(code(train::impossible), help("{help}"))]
+    Training {
+        /// What is wrong.
+        message: String,
+        /// What to do.
+        help: String,
+    },
     /// What was asked for cannot be done here.
     #[error("{message}")]
     Refused {

@@ -21,6 +21,7 @@ use crate::fault::FaultEvent;
 use crate::fault_plan;
 use crate::job_library::{JobLibrary, libraries};
 use crate::jobs::LEAST_RATE;
+use crate::training::of_lab;
 use crate::workload::{Scheme, Workload, check};
 
 /// A cluster by its name, or written out (possibly with a `base`).
@@ -71,6 +72,8 @@ pub enum EngineChoice {
     Packet,
     /// Messages as fluids that share links fairly.
     Flow,
+    /// No messages: a step of training by the time line of its operations, whose groups are fluids that do not meet each other.
+    TimeLine,
 }
 
 /// A lab file.
@@ -310,6 +313,12 @@ fn lab_of(catalog: &Catalog, texts: &[LabText]) -> Result<ResolvedLab, CatalogEr
     workload_takes(&lab).map_err(fault)?;
     let level = QosRequest { service_level, priority, dscp, traffic_class }.level(&cluster).map_err(fault)?;
     check(&lab.workload, &cluster).map_err(fault)?;
+    if let Workload::Training(work) = &lab.workload {
+        of_lab::check(catalog, &lab, &cluster, work).map_err(fault)?;
+    }
+    if let Workload::Mix(work) = &lab.workload {
+        crate::mix::check(catalog, &cluster, work).map_err(fault)?;
+    }
     let (name, schemes) = (lab.workload.name(), schemes(&lab.workload, &cluster));
     for (number, scheme) in schemes.iter().enumerate() {
         let place = ["workload", name, "schemes"];

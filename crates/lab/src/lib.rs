@@ -24,7 +24,9 @@ pub mod launch;
 pub mod leave_out;
 pub mod memory;
 pub mod message_times;
+pub mod mix;
 mod picture;
+pub mod points;
 pub mod prediction;
 pub mod published;
 mod quantiles;
@@ -37,6 +39,7 @@ pub mod tap;
 pub mod timeline;
 mod to_group;
 pub mod traffic;
+pub mod training;
 mod unlike;
 mod workload;
 
@@ -51,6 +54,7 @@ pub use lab::{ClusterChoice, EngineChoice, Lab, ResolvedLab, load, load_under, p
 pub use schema::{lab_schema, schemas};
 pub use to_group::ToGroup;
 pub use workload::{
-    AllToAll, AllToAllV, Bench, Capture, ClosedLoop, Collective, Compare, ComparedPattern, Flows, Halo, HotSpot, Incast, IncastMix,
-    Interference, Messages, OpenLoop, OpenPattern, Permutation, Scheme, Shift, Training, Uniform, Workload,
+    AllToAll, AllToAllV, Bench, Capture, ClosedLoop, Collective, Compare, ComparedPattern, Flows, GradientExchange, Halo, HotSpot, Incast,
+    IncastMix, Interference, Messages, Mix, OpenLoop, OpenPattern, Order, Overlap, Permutation, Recomputed, Scheme, Scores, Shared, Shift,
+    Strategy, Training, Uniform, Workload,
 };

@@ -8,7 +8,7 @@ use fabriscope_engine::{Cluster, Counting, Demand, FastForward, Job, Run, RunOpt
 use fabriscope_fabric::topology::TopologyError;
 use fabriscope_report::figure::Figure;
 use fabriscope_report::{Cell, Column, Grid, Outcome};
-use fabriscope_tools::{Point, Tool, ToolOutput};
+use fabriscope_tools::{Tool, ToolOutput};
 use fabriscope_units::{Bytes, Rate, Remedy, Span, Time};
 
 use crate::breakage;
@@ -21,11 +21,13 @@ use crate::launch::{Launch, layout_of};
 use crate::memory::{Memory, peak};
 use crate::message_times::{self, MessageTime};
 use crate::picture;
+use crate::points::points;
 use crate::quantiles::{cdf_columns, cdf_rows};
 use crate::sweep;
 use crate::tap::{CaptureRequest, Taps};
 use crate::timeline::{KernelFile, Recorders, TimelineRequest};
-use crate::traffic::{captured, connections, options, refused, traffic};
+use crate::traffic::{Traffic, captured, connections, options, refused, traffic};
+use crate::training::of_lab::{self, RunStep};
 use crate::unlike::groups;
 use crate::workload::{Bench, Workload};
 
@@ -114,6 +116,8 @@ pub struct SingleRun {
     notes: Vec<String>,
     /// The messages of a pattern, where asked for.
     messages: Option<Vec<MessageTime>>,
+    /// A step of training.
+    step: Option<RunStep>,
     /// How far it lies from a run of every packet, where that was made too.
     deviation: Option<Deviation>,
     /// What is drawn of it.
@@ -131,6 +135,7 @@ pub fn run(catalog: &Catalog, lab: &ResolvedLab, settings: &RunSettings) -> Resu
         | Workload::Compare(_)
         | Workload::Flows(_)
         | Workload::Jobs(_)
+        | Workload::Mix(_)
         | Workload::Multicast(_)
         | Workload::AllToAllV(_)
         | Workload::ClosedLoop(_)
@@ -141,12 +146,17 @@ pub fn run(catalog: &Catalog, lab: &ResolvedLab, settings: &RunSettings) -> Resu
                 Workload::Compare(work) => sweep::compare::run(catalog, lab, work, seed, settings.series)?,
                 Workload::Flows(work) => sweep::flows::run(catalog, lab, work, seed, settings.series)?,
                 Workload::Jobs(work) => sweep::jobs::run(lab, work, seed)?,
+                Workload::Mix(work) => crate::mix::run(catalog, lab, work, seed)?,
                 Workload::Multicast(work) => sweep::multicast::run(lab, work, seed)?,
                 Workload::AllToAllV(exchange) => sweep::alltoallv::run(lab, exchange, seed)?,
                 Workload::ClosedLoop(closed) => sweep::closed::run(lab, closed, seed)?,
                 Workload::OpenLoop(open) => sweep::open::run(lab, open, seed)?,
                 _ => Outcome::new(),
             }
+        }
+        Workload::Training(work) if lab.lab.engine == EngineChoice::TimeLine => {
+            has_one_run(lab, settings)?;
+            of_lab::time_line(catalog, lab, work)?
         }
         Workload::Bench(_) if settings.forwarding != Forwarding::AsSaid => {
             return Err(LabError::refused("fast_forward of a benchmark program, which decides by what it sees", "run a pattern"));
@@ -155,7 +165,7 @@ pub fn run(catalog: &Catalog, lab: &ResolvedLab, settings: &RunSettings) -> Resu
             return Err(LabError::refused("series of a benchmark program", "count with --counters FILE --every TIME, or run a pattern"));
         }
         Workload::Bench(bench) => return benchmark(lab, bench, seed, settings).map(|run| LabRun::One(Box::new(run))),
-        workload => return pattern(lab, workload, seed, settings).map(|run| LabRun::One(Box::new(run))),
+        workload => return pattern(catalog, lab, workload, seed, settings).map(|run| LabRun::One(Box::new(run))),
     };
     Ok(LabRun::Sweep(swept))
 }
@@ -240,9 +250,17 @@ fn can_be_drawn(lab: &ResolvedLab, settings: &RunSettings) -> Result<(), LabErro
 }
 
 #[expect(clippy::disallowed_methods, reason = "how long a run took is told beside its result, never used")]
-fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, settings: &RunSettings) -> Result<SingleRun, LabError> {
+#[allow(clippy::too_many_lines, reason = "one run, from its cluster to all that is asked of it")]
+fn pattern(catalog: &Catalog, lab: &ResolvedLab, workload: &Workload, seed: u64, settings: &RunSettings) -> Result<SingleRun, LabError> {
     let name = workload.name();
-    let cluster = Cluster::new(lab.cluster.clone()).map_err(wiring)?;
+    let mut cluster = Cluster::new(lab.cluster.clone()).map_err(wiring)?;
+    let step = match workload {
+        Workload::Training(work) => {
+            cluster = of_lab::cluster_of(&cluster);
+            Some((work, of_lab::prepare(catalog, &lab.cluster, work)?))
+        }
+        _ => None,
+    };
     let taps = settings.capture.taps(&cluster)?;
     can_be_drawn(lab, settings)?;
     let engine = engine(lab.lab.engine);
@@ -257,7 +275,7 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, settings: &RunSett
         series: settings.series,
         ..options(lab)
     };
-    let options = if settings.flows == Watch::On { RunOptions { op_times: Watch::On, ..options } } else { options };
+    let options = if settings.flows == Watch::On || step.is_some() { RunOptions { op_times: Watch::On, ..options } } else { options };
     let check = settings.forwarding == Forwarding::Check;
     let options = match settings.forwarding {
         Forwarding::AsSaid => options,
@@ -283,9 +301,10 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, settings: &RunSett
         let figures = if settings.drawn { picture::links(lab, &cluster, &run, None) } else { Vec::new() };
         return Ok(SingleRun { notes, figures, ..SingleRun::of(run, cluster, taps, (wall_s, seed)) });
     }
-    let found = match workload {
-        Workload::Capture(capture) => Some(captured(capture, &cluster)?),
-        workload => traffic(workload, &cluster),
+    let found = match (&step, workload) {
+        (Some((work, step)), _) => Some(Traffic::of_step(work, step)),
+        (None, Workload::Capture(capture)) => Some(captured(capture, &cluster)?),
+        (None, workload) => traffic(workload, &cluster),
     };
     let Some(traffic) = found else {
         return Err(LabError::refused(format!("the workload `{name}` cannot be run here"), "`fabriscope schema lab` lists the workloads"));
@@ -296,7 +315,6 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, settings: &RunSett
     }
     let schedule =
         traffic.schedule(cluster.ranks(), seed).map_err(|e| LabError::refused(e.in_full(), "correct the workload of the lab"))?;
-    let schedule = Arc::new(schedule);
     let connections = connections(lab, traffic.transport, traffic.any_order)?;
     let compared = check.then(|| Arc::clone(&schedule));
     let timed = (settings.flows == Watch::On).then(|| (Arc::clone(&schedule), connections.clone()));
@@ -324,14 +342,16 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, settings: &RunSett
     };
     let busiest = traffic.received.map(|messages| Bytes(traffic.bytes.as_u64().saturating_mul(messages)));
     let notes = traffic.notes;
-    Ok(SingleRun { busiest, notes, messages, deviation, figures, ..SingleRun::of(run, cluster, taps, (wall_s, seed)) })
+    let step = step.map(|(_, step)| step.ran(engine.name(), &run));
+    Ok(SingleRun { busiest, notes, messages, deviation, figures, step, ..SingleRun::of(run, cluster, taps, (wall_s, seed)) })
 }
 
 impl SingleRun {
     /// A run of which nothing more is known.
     fn of(run: Run, cluster: Cluster, taps: Option<Taps>, (wall_s, seed): (f64, u64)) -> SingleRun {
         let (notes, kernels, figures) = (Vec::new(), Vec::new(), Vec::new());
-        SingleRun { run, cluster, tool: None, taps, kernels, wall_s, seed, busiest: None, notes, messages: None, deviation: None, figures }
+        let (tool, busiest, messages, step, deviation) = (None, None, None, None, None);
+        SingleRun { run, cluster, tool, taps, kernels, wall_s, seed, busiest, notes, messages, step, deviation, figures }
     }
 
     /// The outcome: the settings, what a tool printed or how long a pattern took, and what broke.
@@ -343,6 +363,9 @@ impl SingleRun {
                 outcome.text(tool.text.clone()).data_table("points", points(&tool.points)).set("text", tool.text.clone());
             }
             None => self.result(lab, &mut outcome),
+        }
+        if let Some(step) = &self.step {
+            step.tell(&mut outcome);
         }
         if let Some(skipped) = &self.run.skipped {
             fast_forward::tell(skipped, &self.run, self.cluster.parts.mtu, &mut outcome);
@@ -457,22 +480,6 @@ impl SingleRun {
         }
         outcome.text("\n").table(grid.named("statistics"));
     }
-}
-
-/// The cells of a tool's table: size, quantity, unit, value.
-#[must_use]
-pub fn points(points: &[Point]) -> Grid {
-    let columns = [
-        Column::number("bytes", "bytes").unit("B"),
-        Column::words("metric", "metric"),
-        Column::words("unit", "unit"),
-        Column::number("value", "value"),
-    ];
-    let mut grid = Grid::new(columns);
-    for point in points {
-        grid.push([Cell::bytes(point.size), Cell::word(point.metric), Cell::word(point.unit), Cell::number(point.value, 6)]);
-    }
-    grid.named("points")
 }
 
 /// First, median and last of the times at which ranks were done.

@@ -1,6 +1,9 @@
 //! From the workload of a lab to messages, and to the engine that carries them.
 
-use crate::{Capture, EngineChoice, OpenPattern, ResolvedLab, Workload};
+use std::sync::Arc;
+
+use crate::training::of_lab::PreparedStep;
+use crate::{Capture, EngineChoice, OpenPattern, ResolvedLab, Training, Workload};
 use fabriscope_capture::{conversation, replay};
 use fabriscope_catalog::{ResolvedCluster, remedy};
 use fabriscope_engine::{
@@ -8,7 +11,7 @@ use fabriscope_engine::{
 };
 use fabriscope_fabric::{Coordinates, Fabric, Routing};
 use fabriscope_schedule::Schedule;
-use fabriscope_traffic::{Config, Dims, Pattern, PatternError, Sides, Training, recursive_doubling, ring_all_reduce, schedule};
+use fabriscope_traffic::{Config, Dims, Pattern, PatternError, Sides, recursive_doubling, ring_all_reduce, schedule};
 use fabriscope_units::{Bytes, Remedy};
 use miette::Diagnostic;
 
@@ -33,9 +36,8 @@ enum Kind {
     Pattern(Config),
     RingAllReduce,
     RecursiveDoubling,
-    Training(Training),
     /// Worked out already.
-    Ready(Box<Schedule>),
+    Ready(Arc<Schedule>),
 }
 
 impl Traffic {
@@ -51,19 +53,22 @@ impl Traffic {
             }
             Kind::RingAllReduce => (2 * n * (n - 1), n),
             Kind::RecursiveDoubling => (n * u64::from(n.ilog2() + 2), n * u64::from(n.ilog2() + 2)),
-            Kind::Training(training) => (training.messages(), training.pairs()),
             Kind::Ready(_) => return None,
         })
     }
     /// Who sends what to whom.
-    pub fn schedule(&self, nodes: u32, seed: u64) -> Result<Schedule, PatternError> {
-        Ok(match &self.kind {
+    pub fn schedule(&self, nodes: u32, seed: u64) -> Result<Arc<Schedule>, PatternError> {
+        Ok(Arc::new(match &self.kind {
             Kind::Pattern(config) => schedule(nodes, &Config { sides: sides(self.transport, config.sides), ..*config }, seed)?,
             Kind::RingAllReduce => ring_all_reduce(nodes, self.bytes)?,
             Kind::RecursiveDoubling => recursive_doubling(nodes, self.bytes)?,
-            Kind::Training(training) => training.schedule()?,
-            Kind::Ready(schedule) => Schedule::clone(schedule),
-        })
+            Kind::Ready(schedule) => return Ok(Arc::clone(schedule)),
+        }))
+    }
+    /// The messages of a step of training.
+    pub(crate) fn of_step(work: &Training, step: &PreparedStep) -> Traffic {
+        let (transport, any_order) = (work.transport, work.any_order);
+        Traffic { kind: Kind::Ready(step.schedule()), bytes: Bytes::ZERO, transport, any_order, received: None, notes: step.notes() }
     }
 }
 
@@ -120,12 +125,6 @@ pub fn traffic(workload: &Workload, cluster: &Cluster) -> Option<Traffic> {
         }
         Workload::RingAllReduce(w) => of(Kind::RingAllReduce, w.size, w.transport, w.any_order, None),
         Workload::RecursiveDoubling(w) => of(Kind::RecursiveDoubling, w.size, w.transport, w.any_order, None),
-        Workload::Training(w) => {
-            let layout = w.layout();
-            let mut traffic = of(Kind::Training(layout), layout.gradients(0), w.transport, w.any_order, None);
-            traffic.notes = w.notes();
-            traffic
-        }
         _ => return None,
     })
 }
@@ -155,7 +154,7 @@ pub fn captured(capture: &Capture, cluster: &Cluster) -> Result<Traffic, LabErro
         notes.extend((count > 0).then(|| format!("{count} {what}")));
     }
     let bytes = found.messages.iter().map(|message| message.bytes).max().unwrap_or_default();
-    let kind = Kind::Ready(Box::new(schedule));
+    let kind = Kind::Ready(Arc::new(schedule));
     Ok(Traffic { kind, bytes, transport: capture.transport, any_order: capture.any_order, received: None, notes })
 }
 

@@ -124,6 +124,15 @@ impl Outcome {
         self
     }
 
+    /// Adds all of another outcome behind this one; what both have for programs is the other's.
+    pub fn append(&mut self, other: Outcome) -> &mut Outcome {
+        self.blocks.extend(other.blocks);
+        self.entries.extend(other.entries);
+        self.records.extend(other.records);
+        self.figures.extend(other.figures);
+        self
+    }
+
     /// Adds a figure, if there is anything in it to see.
     pub fn draw(&mut self, figure: Figure) -> &mut Outcome {
         if !figure.is_empty() {

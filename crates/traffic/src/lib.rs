@@ -4,7 +4,7 @@
 //! Networks", §3.2): permutation, uniform random, shift, all-to-all; incast from the data-centre literature.
 //! Modelled: one or several messages per rank, a number of them outstanding at once, one- or two-sided (closed loop);
 //! messages at random times, whether the network takes them or not (open loop, `open_loop.rs`); flows of measured sizes at random
-//! times (`flows.rs`); an iteration of training (`training.rs`).
+//! times (`flows.rs`).
 
 mod all_reduce;
 mod alltoallv;
@@ -13,7 +13,6 @@ pub mod flows;
 pub mod multicast;
 mod open_loop;
 pub mod sizes;
-mod training;
 
 use std::collections::BTreeMap;
 
@@ -25,7 +24,6 @@ pub use all_reduce::{recursive_doubling, ring_all_reduce};
 pub use alltoallv::{Exchanges, alltoallv};
 pub use draw::Draw;
 pub use open_loop::{Arrivals, OpenLoop, Sample, open_loop};
-pub use training::Training;
 
 /// Who sends to whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -126,7 +126,7 @@ fn every_key_has_a_case() {
 }
 
 /// Every workload, small. `bench` stands for all programs, which set up their own connections.
-const WORKLOADS: [(&str, &str); 26] = [
+const WORKLOADS: [(&str, &str); 27] = [
     ("permutation", "size = \"256 KiB\""),
     ("incast", "senders = 8\nsize = \"64 KiB\""),
     ("all_to_all", "size = \"16 KiB\""),
@@ -142,10 +142,11 @@ const WORKLOADS: [(&str, &str); 26] = [
     ("ring_all_reduce", "size = \"256 KiB\""),
     ("recursive_doubling", "size = \"64 KiB\""),
     ("collective", "operation = \"allreduce\"\nalgorithm = \"ring\"\nsize = \"256 KiB\""),
+    ("training", "model = \"mpt-125m\"\ndp = 2\nglobal_batch = 2"),
     (
-        "training",
-        "tensor = 2\npipeline = 2\ndata = 4\nlayers = 2\nhidden = 256\nsequence = 128\nvocabulary = 1000\nmicro_batches = 2\n\
-         gigaflops = 1_000_000",
+        "mix",
+        "jobs = [{ name = \"a\", kind.collective = { nodes = 2, operation = \"all_reduce\", size = \"4 MiB\" } }, \
+         { name = \"b\", kind.storage = { nodes = 1, bytes = \"4 MiB\" } }]",
     ),
     ("open_loop", "pattern = \"uniform\"\nloads = [0.4]\nsize = \"16 KiB\"\nwarm_up = \"1 us\"\nwindow = \"20 us\""),
     ("closed_loop", "pattern = \"uniform\"\noutstanding = [2]\nmessages = 16\nsize = \"64 KiB\""),
@@ -191,9 +192,9 @@ const NETWORK: [(&str, &str, &str); 10] = [
     ("partition_enforcement", "TREE", "partition_enforcement = \"both\""),
 ];
 
-/// What the small workloads above do not show: the messages of the capture do not pass the switch that dies, and those to a group begin
-/// when the tables are written.
-const UNSEEN: [(&str, &str); 2] = [("manager", "capture"), ("manager", "multicast")];
+/// What the small workloads above do not show: the messages of the capture do not pass the switch that dies; those to a group, and those of a step
+/// of training, begin when the tables are written.
+const UNSEEN: [(&str, &str); 4] = [("manager", "capture"), ("manager", "multicast"), ("manager", "training"), ("manager", "mix")];
 
 const CLASSES: &str = "qos.slingshot.classes = [{ name = \"usual\" }, { name = \"slow\", maximum = 10 }]\n";
 /// Loss that takes the last packet of some message, and a death whose repair messages wait for.
@@ -208,6 +209,8 @@ fn spelt(engine: &str, line: &str, head: &str, tables: &str, workload: (&str, &s
     let early = if matches!(workload.0, "bench" | "multicast") { EARLY.split_once("[[").map_or("", |(_, rest)| rest) } else { "" };
     let early = if early.is_empty() { EARLY.to_owned() } else { format!("[[{early}") };
     let tables = tables.replace("HEAVY", HEAVY).replace("EARLY", &early);
+    // Steps of training and mixes are of GPUs.
+    let head = if matches!(workload.0, "training" | "mix") { head.replace("lab-16", "ri2-gpu") } else { head };
     format!("engine = \"{engine}\"\n{line}\n{head}{}[workload.{}]\n{}\n", written(&tables), workload.0, workload.1)
 }
 

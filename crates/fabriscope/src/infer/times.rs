@@ -1,6 +1,6 @@
 //! How long messages of serving take on a cluster.
 //!
-//! Source: NCCL as [`crate::train::times`] has it; vLLM, csrc/custom_all_reduce.cuh for sums within a node that need no library.
+//! Source: NCCL as [`fabriscope_lab::training::times`] has it; vLLM, csrc/custom_all_reduce.cuh for sums within a node that need no library.
 //! Modelled: operations of groups by NCCL or, of few bytes within a node, by kernels that read each other's memory; tokens to experts as an
 //! all-to-all, to each expert or to each node once (DeepEP's two ways); keys and values as fluids on the fabric, all
 //! transfers that go on sharing it.
@@ -73,10 +73,10 @@ impl CommunicationTimes for PoolTimes<'_> {
         if let Some(direct) = self.direct.filter(|direct| operation == Operation::AllReduce && direct.takes(bytes, group)) {
             return Ok(direct.time(bytes, u64::from(group.size)));
         }
-        self.operations.time(operation, bytes, group)
+        Ok(self.operations.time(operation, bytes, group)?)
     }
     fn processors(&mut self, operation: Operation, bytes: Bytes, group: Group) -> Result<u32, Error> {
-        self.operations.processors(operation, bytes, group)
+        Ok(self.operations.processors(operation, bytes, group)?)
     }
 }
 
@@ -87,7 +87,7 @@ impl ServingTimes for PoolTimes<'_> {
         let whole = size > self.per_node && size.is_multiple_of(self.per_node) && exchange.group.stride == 1;
         let by_node = whole && !self.crossed && exchange.mode == Mode::Throughput;
         let Some(links) = self.links.filter(|_| by_node) else {
-            return self.operations.time(Operation::AllToAll, copies, exchange.group);
+            return Ok(self.operations.time(Operation::AllToAll, copies, exchange.group)?);
         };
         // Once to each node on the own rail, and from there over the links of the node to each expert; both go on at once.
         let nodes = size / self.per_node;

@@ -12,9 +12,9 @@ use fabriscope_explain::{double, double_lanes, double_links};
 use fabriscope_training::{Layout, Step};
 use fabriscope_units::Rate;
 
-use super::job::{Job, made};
-use super::times::{ClusterTimes, Network, Situation};
 use crate::error::Error;
+use fabriscope_lab::training::job::{Job, made};
+use fabriscope_lab::training::times::{ClusterTimes, Network, Situation};
 
 /// What is otherwise.
 pub(super) struct Change {

@@ -10,11 +10,11 @@ use fabriscope_training::{Bound, Layout, Step};
 use fabriscope_units::{Bytes, Span};
 
 use super::changes::{self, CHANGES};
-use super::job::{Job, made};
 use super::search::{Ranked, ranked};
-use super::shown::{achieved, change, laid, ms, percent};
-use super::times::ClusterTimes;
 use crate::error::Error;
+use fabriscope_lab::training::job::{Job, made};
+use fabriscope_lab::training::shown::{achieved, change, laid, ms, percent};
+use fabriscope_lab::training::times::ClusterTimes;
 
 /// What is asked beside the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

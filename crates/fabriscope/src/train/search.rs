@@ -10,10 +10,10 @@ use fabriscope_training::memory::memory;
 use fabriscope_training::{Attention, Layout, Recompute, Sharding, Step};
 use fabriscope_units::Span;
 
-use super::job::{Job, gpus_of, made};
-use super::shown::{achieved, gb, laid, ms, percent};
-use super::times::ClusterTimes;
 use crate::error::Error;
+use fabriscope_lab::training::job::{Job, gpus_of, made};
+use fabriscope_lab::training::shown::{achieved, gb, laid, ms, percent};
+use fabriscope_lab::training::times::ClusterTimes;
 
 /// Layouts with their steps, the best first.
 pub(super) struct Ranked {

@@ -6,9 +6,9 @@ use fabriscope_training::stragglers::{self, Unevenness};
 use fabriscope_training::{Layout, Step};
 use fabriscope_units::Span;
 
-use super::job::{Job, gpus_of};
-use super::shown::{change, gb, ms};
 use crate::error::Error;
+use fabriscope_lab::training::job::{Job, gpus_of};
+use fabriscope_lab::training::shown::{change, gb, ms};
 
 /// Many steps, and who waits for whom.
 pub(super) fn steps(step: &Step, layout: &Layout, uneven: &Unevenness, outcome: &mut Outcome) -> Result<(), Error> {

@@ -9,10 +9,10 @@ use fabriscope_training::operations::operations;
 use fabriscope_training_plan::trace;
 use fabriscope_units::Remedy;
 
-use super::job::{Job, of_step};
-use super::times::ClusterTimes;
-use super::whole::Messages;
 use crate::error::Error;
+use fabriscope_lab::training::job::{Job, of_step};
+use fabriscope_lab::training::times::ClusterTimes;
+use fabriscope_lab::training::whole::Messages;
 use fabriscope_training::Layout;
 
 /// What a step is written as.

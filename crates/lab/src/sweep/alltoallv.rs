@@ -29,7 +29,7 @@ struct Sample {
 
 /// Runs all jobs, sizes and transports.
 pub fn run(lab: &ResolvedLab, exchange: &Workload, seed: u64) -> Result<Outcome, LabError> {
-    if lab.lab.engine == EngineChoice::Flow {
+    if lab.lab.engine != EngineChoice::Packet {
         let message = format!("{}: the flow engine has no queue pairs", lab.name());
         return Err(LabError::refused(message, "write engine = \"packet\""));
     }

@@ -10,6 +10,8 @@ pub mod multicast;
 pub mod open;
 mod schemes;
 
+use std::sync::Arc;
+
 use crate::unlike::groups;
 use crate::{OpenPattern, ResolvedLab};
 use fabriscope_catalog::ResolvedCluster;
@@ -24,20 +26,20 @@ use crate::error::LabError;
 use crate::traffic;
 
 /// Runs of schedules that differ in nothing but the schedule.
-struct Runs<'a> {
-    cluster: &'a Cluster,
-    engine: &'static dyn Engine,
+pub(crate) struct Runs<'a> {
+    pub(crate) cluster: &'a Cluster,
+    pub(crate) engine: &'static dyn Engine,
     connections: Connections,
     options: RunOptions,
 }
 
 impl<'a> Runs<'a> {
     /// Runs of `lab` with these connections; that its engine models them was asked when the lab was read.
-    fn of(lab: &ResolvedLab, cluster: &'a Cluster, connections: Connections) -> Runs<'a> {
+    pub(crate) fn of(lab: &ResolvedLab, cluster: &'a Cluster, connections: Connections) -> Runs<'a> {
         let (engine, options) = (crate::engines::engine(lab.lab.engine), RunOptions { op_times: Watch::On, ..traffic::options(lab) });
         Runs { cluster, engine, connections, options }
     }
-    fn run(&self, schedule: Schedule, seed: u64) -> Result<Run, String> {
+    pub(crate) fn run(&self, schedule: impl Into<Arc<Schedule>>, seed: u64) -> Result<Run, String> {
         let job = Job::schedule(schedule, self.connections.clone());
         self.engine.run(self.cluster, job, &self.options, seed).map_err(|error| error.in_full())
     }
@@ -61,7 +63,7 @@ fn slot(parts: &ResolvedCluster, size: Bytes) -> Span {
 }
 
 /// An outcome that begins with the lab, the cluster, and `what` happens there.
-fn head(lab: &ResolvedLab, what: &str) -> Outcome {
+pub(crate) fn head(lab: &ResolvedLab, what: &str) -> Outcome {
     let parts = &lab.cluster;
     let links = parts.uniform().map(|group| format!("{} links, ", group.link.data_rate())).unwrap_or_default();
     let mut outcome = Outcome::new();

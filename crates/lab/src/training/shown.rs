@@ -9,7 +9,8 @@ use super::job::Job;
 use super::times::Comparison;
 
 /// A step with its parts.
-pub(super) fn outcome(job: &Job, layout: &Layout, step: &Step, (others, compared): ([Span; 2], Option<Comparison>)) -> Outcome {
+#[must_use]
+pub fn outcome(job: &Job, layout: &Layout, step: &Step, (others, compared): ([Span; 2], Option<Comparison>)) -> Outcome {
     let mut outcome = Outcome::new();
     let model = &job.model.transformer;
     let total = step.parts.total();
@@ -63,7 +64,8 @@ pub(super) fn outcome(job: &Job, layout: &Layout, step: &Step, (others, compared
 }
 
 /// Operations per second of each GPU as publications count them.
-pub(super) fn achieved(job: &Job, layout: &Layout, total: Span) -> f64 {
+#[must_use]
+pub fn achieved(job: &Job, layout: &Layout, total: Span) -> f64 {
     let again = layout.recompute == Recompute::Full;
     let operations = shape::operations(&job.model.transformer, u64::from(layout.global_batch), again);
     operations / total.as_s_f64() / layout.gpus() as f64
@@ -74,7 +76,8 @@ fn largest(step: &Step) -> &'static str {
 }
 
 /// A layout in a line.
-pub(super) fn laid(layout: &Layout) -> String {
+#[must_use]
+pub fn laid(layout: &Layout) -> String {
     let mut words = vec![format!("tp {} pp {} dp {}", layout.tensor, layout.pipeline, layout.data)];
     let mut add = |wanted: bool, word: String| {
         if wanted {
@@ -112,20 +115,26 @@ pub(super) fn by_use(memory: &Memory) -> String {
     format!("parameters {parameters}, gradients {gradients}, optimizer {optimizer}, activations {activations}{more}")
 }
 
-pub(super) fn gb(bytes: Bytes) -> String {
+/// Bytes in GB.
+#[must_use]
+pub fn gb(bytes: Bytes) -> String {
     format!("{:.1} GB", bytes.0 as f64 / 1e9)
 }
 
 /// A part of a step.
-pub(super) fn percent(span: Span, total: Span) -> f64 {
+#[must_use]
+pub fn percent(span: Span, total: Span) -> f64 {
     100.0 * span.as_s_f64() / total.as_s_f64().max(f64::MIN_POSITIVE)
 }
 
 /// What `span` is longer than `from`, in percent.
-pub(super) fn change(span: Span, from: Span) -> f64 {
+#[must_use]
+pub fn change(span: Span, from: Span) -> f64 {
     100.0 * (span.as_s_f64() / from.as_s_f64().max(f64::MIN_POSITIVE) - 1.0)
 }
 
-pub(super) fn ms(span: Span) -> f64 {
+/// A time in milliseconds.
+#[must_use]
+pub fn ms(span: Span) -> f64 {
     span.as_us_f64() / 1000.0
 }

@@ -13,10 +13,10 @@ use super::Question;
 use super::job::{On, told};
 use super::nets::parts;
 use super::shown::{gb, ms, percent};
-use crate::error::Error;
+use crate::error::LabError;
 
 /// What a step takes, and how it scales from one system on.
-pub(super) fn outcome(question: &Question<'_>, on: &On, model: &Transformer, title: &str) -> Result<Outcome, Error> {
+pub(super) fn outcome(question: &Question<'_>, on: &On, model: &Transformer, title: &str) -> Result<Outcome, LabError> {
     let layout = question.layout;
     layout.check(model)?;
     let node = &on.parts.sole().node;

@@ -8,19 +8,25 @@ use fabriscope_units::Bytes;
 
 use super::shown::{by_use, gb};
 use super::times::ClusterTimes;
-use crate::error::Error;
+use crate::error::LabError;
 
 /// A transformer with its name.
 #[derive(Clone)]
-pub(crate) struct Named {
+pub struct Named {
+    /// Its name in the catalogue.
     pub name: String,
+    /// What people call it.
     pub title: String,
+    /// The model.
     pub transformer: Transformer,
 }
 
 impl Named {
     /// Of the catalogue.
-    pub fn of(catalog: &Catalog, name: &str) -> Result<Named, Error> {
+    ///
+    /// # Errors
+    /// No such model, or one that is no transformer.
+    pub fn of(catalog: &Catalog, name: &str) -> Result<Named, LabError> {
         let model = catalog.model(name)?;
         let transformer = model
             .transformer
@@ -31,43 +37,55 @@ impl Named {
 }
 
 /// What a job runs on.
-pub(super) struct On {
+pub struct On {
+    /// The cluster.
     pub parts: ResolvedCluster,
+    /// Its GPU.
     pub gpu: Gpu,
+    /// What the GPU computes.
     pub roofline: Roofline,
 }
 
 /// A job with all that it rests on.
-pub(super) struct Job {
+pub struct Job {
+    /// What is trained.
     pub model: Named,
+    /// The cluster.
     pub parts: ResolvedCluster,
+    /// Its GPU.
     pub gpu: Gpu,
+    /// What the GPU computes.
     pub roofline: Roofline,
 }
 
 impl Job {
     /// What it runs on.
+    #[must_use]
     pub fn on(&self) -> On {
         On { parts: self.parts.clone(), gpu: self.gpu.clone(), roofline: self.roofline.clone() }
     }
 }
 
 /// What cannot be.
-pub(super) fn told(message: String, help: &str) -> Error {
-    Error::Training { message, help: help.to_owned() }
+pub(crate) fn told(message: String, help: &str) -> LabError {
+    LabError::Training { message, help: help.to_owned() }
 }
 
 /// The GPUs of a job, if there are so many.
-pub(super) fn room(layout: &Layout, parts: &ResolvedCluster) -> Result<u32, Error> {
+///
+/// # Errors
+/// There are fewer.
+pub fn room(layout: &Layout, parts: &ResolvedCluster) -> Result<u32, LabError> {
     let (gpus, there) = (layout.gpus(), gpus_on(parts));
-    u32::try_from(gpus).ok().filter(|gpus| *gpus <= there).ok_or_else(|| Error::Training {
+    u32::try_from(gpus).ok().filter(|gpus| *gpus <= there).ok_or_else(|| LabError::Training {
         message: format!("{gpus} GPUs for the job, and `{}` has {there}", parts.name),
         help: "make tensor · pipeline · data · context as many as there are, or take more nodes: CLUSTER:NODES".to_owned(),
     })
 }
 
 /// GPUs of its cluster.
-pub(super) fn gpus_of(job: &Job) -> u32 {
+#[must_use]
+pub fn gpus_of(job: &Job) -> u32 {
     gpus_on(&job.parts)
 }
 
@@ -77,7 +95,10 @@ fn gpus_on(parts: &ResolvedCluster) -> u32 {
 }
 
 /// Whether the fullest GPU has room.
-pub(super) fn fits(job: &Job, layout: &Layout) -> Result<(), Error> {
+///
+/// # Errors
+/// It has not, or the layout does not divide.
+pub fn fits(job: &Job, layout: &Layout) -> Result<(), LabError> {
     let model = &job.model.transformer;
     layout.check(model)?;
     let (found, room) = (fullest(model, layout), *job.gpu.memory.size);
@@ -121,7 +142,7 @@ pub(super) fn fits(job: &Job, layout: &Layout) -> Result<(), Error> {
         true => "share more (--tp, --pp, --sharding), keep less (--recompute, --micro-batch), or go on anyway: --oversize".to_owned(),
         false => format!("these have room: {}; or go on anyway: --oversize", fitting.join(", ")),
     };
-    Err(Error::Training { message, help })
+    Err(LabError::Training { message, help })
 }
 
 /// Layouts that keep less, each otherwise in one thing, or in two.
@@ -157,12 +178,16 @@ fn remedies(layout: &Layout) -> Vec<(&'static str, Layout)> {
 }
 
 /// Its step in a layout.
-pub(super) fn made(job: &Job, layout: &Layout, times: &mut ClusterTimes<'_>) -> Result<Step, Error> {
+///
+/// # Errors
+/// A layout that does not divide, what the cluster cannot do.
+pub fn made(job: &Job, layout: &Layout, times: &mut ClusterTimes<'_>) -> Result<Step, LabError> {
     step(&job.model.transformer, layout, &job.roofline, times).map_err(of_step)
 }
 
 /// Why there is no step.
-pub(super) fn of_step(error: StepError<Error>) -> Error {
+#[must_use]
+pub fn of_step(error: StepError<LabError>) -> LabError {
     match error {
         StepError::Times(error) => error,
         StepError::Layout(error) => error.into(),

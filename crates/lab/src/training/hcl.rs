@@ -16,10 +16,10 @@ use fabriscope_units::{Bytes, Rate, Span};
 
 use super::job::told;
 use super::times::Network;
-use crate::error::Error;
+use crate::error::LabError;
 
 /// The times of a job's operations.
-pub(super) struct HclTimes {
+pub struct HclTimes {
     cluster: Cluster,
     gpus: u32,
     per_node: u32,
@@ -37,6 +37,7 @@ pub(super) struct HclTimes {
 
 impl HclTimes {
     /// Whether the library of the accelerators is this one.
+    #[must_use]
     pub fn drives(parts: &ResolvedCluster) -> bool {
         let library = parts.sole().nccl.as_ref().and_then(|part| part.nccl.as_ref());
         let joined = matches!(parts.sole().node.layout.part.scale_up, Some(ScaleUp::AllToAll(_)));
@@ -47,7 +48,7 @@ impl HclTimes {
     ///
     /// # Errors
     /// Servers that are not joined so, a fabric that its switches cannot form.
-    pub fn new(catalog: &Catalog, parts: &ResolvedCluster, gpus: u32, network: Network) -> Result<HclTimes, Error> {
+    pub fn new(catalog: &Catalog, parts: &ResolvedCluster, gpus: u32, network: Network) -> Result<HclTimes, LabError> {
         let node = &parts.sole().node;
         let refused = || told(format!("HCL on `{}`", parts.name), "take servers whose accelerators are joined each to each: gaudi2-1024");
         let library = parts.sole().nccl.as_ref().and_then(|part| part.nccl.as_ref()).ok_or_else(refused)?;
@@ -85,7 +86,7 @@ impl HclTimes {
     }
 
     /// What the ports out of an accelerator carry while all groups of the kind are at work, and the way across the fabric.
-    fn outside(&mut self, group: Group, everybody: bool) -> Result<(Rate, Span), Error> {
+    fn outside(&mut self, group: Group, everybody: bool) -> Result<(Rate, Span), LabError> {
         if self.network == Network::None {
             return Ok((Rate::from_bps(u64::MAX), Span::ZERO));
         }
@@ -118,9 +119,9 @@ impl HclTimes {
 }
 
 impl CommunicationTimes for HclTimes {
-    type Error = Error;
+    type Error = LabError;
 
-    fn time(&mut self, operation: Operation, bytes: Bytes, group: Group) -> Result<Span, Error> {
+    fn time(&mut self, operation: Operation, bytes: Bytes, group: Group) -> Result<Span, LabError> {
         if group.size <= 1 || bytes == Bytes::ZERO {
             return Ok(Span::ZERO);
         }
@@ -159,7 +160,7 @@ impl CommunicationTimes for HclTimes {
         }
     }
 
-    fn processors(&mut self, _: Operation, _: Bytes, _: Group) -> Result<u32, Error> {
+    fn processors(&mut self, _: Operation, _: Bytes, _: Group) -> Result<u32, LabError> {
         Ok(0)
     }
 }

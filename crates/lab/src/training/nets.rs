@@ -17,12 +17,11 @@ use fabriscope_units::{Bytes, Span};
 use super::job::{On, told};
 use super::shown::{change, gb, ms, percent};
 use super::times::{ClusterTimes, Network};
-use super::{Exchange, Question};
-use crate::ask::bench;
-use crate::error::Error;
+use super::{Exchange, Question, benched};
+use crate::error::LabError;
 
 /// A step of a convolutional net.
-pub(super) fn convolutional(question: &Question<'_>, on: &On, net: &Convolutional, title: &str) -> Result<Outcome, Error> {
+pub(super) fn convolutional(question: &Question<'_>, on: &On, net: &Convolutional, title: &str) -> Result<Outcome, LabError> {
     let (batch, precision) = (images(question)?, precision(question, on)?);
     let copies = question.layout.data;
     let rows = convolution::table(net);
@@ -42,7 +41,7 @@ pub(super) fn convolutional(question: &Question<'_>, on: &On, net: &Convolutiona
             let bucket = BUCKET;
             let gradients = if question.layout.overlap_gradients { Gradients::Overlapped { bucket } } else { Gradients::Behind };
             let step = of(gradients, &mut times)?;
-            let mut with = |network| -> Result<f64, Error> {
+            let mut with = |network| -> Result<f64, LabError> {
                 times.on(network);
                 Ok(change(of(gradients, &mut times)?.total(), step.total()))
             };
@@ -102,7 +101,7 @@ struct Broadcasts {
     schemes: Vec<(String, Span)>,
 }
 
-fn broadcasts(question: &Question<'_>, on: &On, rows: &[Row], precision: Precision) -> Result<Broadcasts, Error> {
+fn broadcasts(question: &Question<'_>, on: &On, rows: &[Row], precision: Precision) -> Result<Broadcasts, LabError> {
     let copies = question.layout.data;
     let node = &on.parts.sole().node;
     let per_node = node.gpus.max(1);
@@ -116,13 +115,8 @@ fn broadcasts(question: &Question<'_>, on: &On, rows: &[Row], precision: Precisi
     let layers: Vec<u64> = rows.iter().map(|row| row.parameters() * precision.width()).filter(|bytes| *bytes > 0).collect();
     let stripes: Vec<u64> = layers.iter().map(|bytes| bytes.div_ceil(u64::from(copies) * 4) * 4).collect();
     let asked = |tool: &str, words: Vec<String>| {
-        bench(tool, &on.parts)
-            .catalog(question.catalog)
-            .nodes(nodes)
-            .ranks_per_node(each)
-            .args(["-d".to_owned(), "cuda".to_owned()])
-            .args(words)
-            .outcome()
+        let options = ["-d".to_owned(), "cuda".to_owned()].into_iter().chain(words).collect();
+        benched(question.catalog, tool, &on.parts, (nodes, each), options)
     };
     // Stripes of one length take one time.
     let mut known: BTreeMap<u64, Span> = BTreeMap::new();
@@ -182,7 +176,7 @@ fn schemes(outcome: &mut Outcome, cast: &Broadcasts, alone: Span) {
 }
 
 /// A step of a model that recommends.
-pub(super) fn recommends(question: &Question<'_>, on: &On, model: &Recommendation, title: &str) -> Result<Outcome, Error> {
+pub(super) fn recommends(question: &Question<'_>, on: &On, model: &Recommendation, title: &str) -> Result<Outcome, LabError> {
     if question.exchange == Exchange::Broadcast {
         return Err(told("broadcasts in a step of a model that recommends".to_owned(), "leave --exchange out"));
     }
@@ -200,7 +194,7 @@ pub(super) fn recommends(question: &Question<'_>, on: &On, model: &Recommendatio
     let mut times = ClusterTimes::new(question.catalog, on.parts.clone(), gpus)?;
     let of = |times: &mut ClusterTimes<'_>| recommendation::step(model, (batch, gpus), precision, &on.roofline, times);
     let step = of(&mut times)?;
-    let mut with = |network| -> Result<f64, Error> {
+    let mut with = |network| -> Result<f64, LabError> {
         times.on(network);
         Ok(change(of(&mut times)?.total(), step.total()))
     };
@@ -248,7 +242,7 @@ pub(super) fn parts(outcome: &mut Outcome, parts: &[(&'static str, Span)]) {
 }
 
 /// Images or samples of a copy.
-fn images(question: &Question<'_>) -> Result<u64, Error> {
+fn images(question: &Question<'_>) -> Result<u64, LabError> {
     let layout = question.layout;
     let others = [layout.tensor, layout.pipeline, layout.context, layout.expert, layout.interleave];
     if others.iter().any(|count| *count != 1) || question.searched {
@@ -263,7 +257,7 @@ fn images(question: &Question<'_>) -> Result<u64, Error> {
     Ok(u64::from(layout.global_batch / layout.data))
 }
 
-fn precision(question: &Question<'_>, on: &On) -> Result<Precision, Error> {
+fn precision(question: &Question<'_>, on: &On) -> Result<Precision, LabError> {
     if question.mixed {
         return Ok(Precision::Bits16);
     }

@@ -14,27 +14,27 @@ use fabriscope_catalog::{Catalog, ResolvedCluster};
 use fabriscope_engine::Cluster;
 use fabriscope_engine_flow::{Fluid, FluidBound, Nodes, adapters_of_gpus_on, rates_on};
 use fabriscope_nccl::{self as nccl, Algorithm};
+use fabriscope_platform::links_of_gpu;
 use fabriscope_platform::nccl::Library;
 use fabriscope_training::tokens::forwarded;
 use fabriscope_training::{Bound, CommunicationTimes, Cost, Group, Operation};
 use fabriscope_training_plan::collective_of;
 use fabriscope_units::{Bytes, Rate, Span};
 
-use crate::ask::bench;
-use crate::error::Error;
-use crate::experts::links;
+use super::benched;
+use crate::error::LabError;
 
 /// The times of a job's operations, each asked once.
-pub(crate) struct ClusterTimes<'a> {
+pub struct ClusterTimes<'a> {
     catalog: &'a Catalog,
     parts: ResolvedCluster,
-    pub(super) cluster: Arc<Cluster>,
-    pub(super) library: Library,
+    pub(crate) cluster: Arc<Cluster>,
+    pub(crate) library: Library,
     /// Of the job.
     gpus: u32,
     per_node: u32,
     /// The adapter of each GPU of a node.
-    pub(super) adapters: Vec<u32>,
+    pub(crate) adapters: Vec<u32>,
     known: BTreeMap<(Operation, Bytes, Group), Known>,
     /// The slowest of the fluids of a shape.
     rates: BTreeMap<(Group, Shape), (Rate, Span, FluidBound)>,
@@ -47,7 +47,7 @@ pub(crate) struct ClusterTimes<'a> {
 
 /// What is otherwise than the cluster and its library have it, for what it costs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Situation {
+pub struct Situation {
     /// What nodes use of what they have.
     pub nodes: Nodes,
     /// Variables of the library.
@@ -60,7 +60,7 @@ pub(crate) struct Situation {
 
 /// The network between nodes, for what it costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Network {
+pub enum Network {
     /// As the cluster has it.
     AsItIs,
     /// Adapters and links carry twice as much in the same time; latencies stay.
@@ -85,17 +85,22 @@ impl Known {
 
 /// The same operation in both engines.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Comparison {
+pub struct Comparison {
+    /// The algorithm.
     pub algorithm: Algorithm,
+    /// GPUs that take part.
     pub ranks: u32,
+    /// How much is reduced.
     pub bytes: Bytes,
+    /// By packets.
     pub packets: Span,
+    /// As fluids.
     pub fluids: Span,
 }
 
 /// Which groups lie within nodes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct GroupsWithin {
+pub(crate) struct GroupsWithin {
     per_node: u32,
 }
 
@@ -133,7 +138,7 @@ impl<'a> ClusterTimes<'a> {
     ///
     /// # Errors
     /// GPUs without a library, a fabric that its switches cannot form.
-    pub fn new(catalog: &'a Catalog, parts: ResolvedCluster, gpus: u32) -> Result<ClusterTimes<'a>, Error> {
+    pub fn new(catalog: &'a Catalog, parts: ResolvedCluster, gpus: u32) -> Result<ClusterTimes<'a>, LabError> {
         ClusterTimes::in_situation(catalog, parts, gpus, Situation::default())
     }
 
@@ -141,8 +146,13 @@ impl<'a> ClusterTimes<'a> {
     ///
     /// # Errors
     /// As [`ClusterTimes::new`].
-    pub fn in_situation(catalog: &'a Catalog, parts: ResolvedCluster, gpus: u32, situation: Situation) -> Result<ClusterTimes<'a>, Error> {
-        let refused = |what: String, help: &str| Error::Training { message: what, help: help.to_owned() };
+    pub fn in_situation(
+        catalog: &'a Catalog,
+        parts: ResolvedCluster,
+        gpus: u32,
+        situation: Situation,
+    ) -> Result<ClusterTimes<'a>, LabError> {
+        let refused = |what: String, help: &str| LabError::Training { message: what, help: help.to_owned() };
         // Adapters that are lost the library does not see.
         let mut seen = parts.clone();
         if situation.nodes.lost > 0 && seen.uniform().is_some() {
@@ -195,7 +205,7 @@ impl<'a> ClusterTimes<'a> {
         self.network = network;
     }
 
-    fn known(&mut self, operation: Operation, bytes: Bytes, group: Group) -> Result<Known, Error> {
+    fn known(&mut self, operation: Operation, bytes: Bytes, group: Group) -> Result<Known, LabError> {
         if group.size <= 1 || bytes == Bytes::ZERO {
             return Ok(Known::NOTHING);
         }
@@ -219,7 +229,7 @@ impl<'a> ClusterTimes<'a> {
     ///
     /// # Errors
     /// What the cluster cannot do.
-    pub fn compared(&mut self, group: Group, bytes: Bytes) -> Result<Option<Comparison>, Error> {
+    pub fn compared(&mut self, group: Group, bytes: Bytes) -> Result<Option<Comparison>, LabError> {
         if group.size <= 1 || self.within(group) {
             return Ok(None);
         }
@@ -251,7 +261,7 @@ impl<'a> ClusterTimes<'a> {
         self.groups_within().within(group)
     }
     /// The same for whoever cannot hold on to the times.
-    pub(super) fn groups_within(&self) -> GroupsWithin {
+    pub(crate) fn groups_within(&self) -> GroupsWithin {
         GroupsWithin { per_node: self.per_node }
     }
 
@@ -262,27 +272,19 @@ impl<'a> ClusterTimes<'a> {
     }
 
     /// What `bench` prints on nodes that nobody shares, and the channels it says.
-    fn benched(&mut self, operation: Operation, bytes: Bytes, (nodes, each): (u32, u32)) -> Result<Known, Error> {
+    fn benched(&mut self, operation: Operation, bytes: Bytes, (nodes, each): (u32, u32)) -> Result<Known, LabError> {
         let ranks = u64::from(nodes * each);
         let bytes = bytes.0.next_multiple_of(ranks * 16);
-        let outcome = bench(tool(operation), &self.parts)
-            .catalog(self.catalog)
-            .nodes(nodes)
-            .ranks_per_node(each)
-            .args(
-                self.algorithms
-                    .iter()
-                    .filter(|_| self.algorithms.len() == 1)
-                    .flat_map(|only| ["--env".to_owned(), format!("NCCL_ALGO={only}")]),
-            )
-            .args(self.situation.environment.iter().flat_map(|(name, value)| ["--env".to_owned(), format!("{name}={value}")]))
-            .args(["-b".to_owned(), bytes.to_string(), "-e".to_owned(), bytes.to_string(), "-n".to_owned(), "5".to_owned()])
-            .outcome()?;
+        let only = self.algorithms.first().filter(|_| self.algorithms.len() == 1).map(|only| format!("NCCL_ALGO={only}"));
+        let set = self.situation.environment.iter().map(|(name, value)| format!("{name}={value}"));
+        let mut options: Vec<String> = only.into_iter().chain(set).flat_map(|variable| ["--env".to_owned(), variable]).collect();
+        options.extend(["-b", &bytes.to_string(), "-e", &bytes.to_string(), "-n", "5"].map(str::to_owned));
+        let outcome = benched(self.catalog, tool(operation), &self.parts, (nodes, each), options)?;
         let points = outcome.get("points").and_then(|points| points.as_array());
         let time = points.and_then(|points| points.iter().find(|point| point["metric"] == "time")?["value"].as_f64());
         let remarks = outcome.get("remarks").map(ToString::to_string).unwrap_or_default();
         let channels = remarks.split(" channels").next().and_then(|before| before.rsplit(' ').next()?.parse().ok());
-        let us = time.ok_or_else(|| Error::Training {
+        let us = time.ok_or_else(|| LabError::Training {
             message: format!("`{}` gave no time on `{}`", tool(operation), self.parts.name),
             help: "run it by itself: fabriscope bench".to_owned(),
         })?;
@@ -298,7 +300,7 @@ impl<'a> ClusterTimes<'a> {
     }
 
     /// What the library's table says that an operation takes whatever its bytes; of messages, what the host and the kernel take to start.
-    fn latency_of(&mut self, operation: Operation, bytes: Bytes, (nodes, each): (u32, u32)) -> Result<Span, Error> {
+    fn latency_of(&mut self, operation: Operation, bytes: Bytes, (nodes, each): (u32, u32)) -> Result<Span, LabError> {
         let start = self.library.call + self.library.kernel_start;
         if matches!(operation, Operation::AllToAll | Operation::SendReceive) {
             let proxy = if nodes > 1 { self.library.proxy_step } else { Span::ZERO };
@@ -309,7 +311,7 @@ impl<'a> ClusterTimes<'a> {
     }
 
     /// As fluids, on the nodes where the groups are.
-    fn between(&mut self, operation: Operation, bytes: Bytes, group: Group) -> Result<Known, Error> {
+    fn between(&mut self, operation: Operation, bytes: Bytes, group: Group) -> Result<Known, LabError> {
         let size = f64::from(group.size);
         let others = (size - 1.0) / size;
         let (shape, latency, moved, processors) = match operation {
@@ -357,7 +359,7 @@ impl<'a> ClusterTimes<'a> {
         let sent = forwarded(operation, bytes, group, each).unwrap_or_default();
         // Counts go before the tokens.
         let start = (self.library.call + self.library.kernel_start) * 2;
-        let links = links(&self.parts).filter(|_| each > 1);
+        let links = links_of_gpu(&self.parts).filter(|_| each > 1);
         let inside = links.map_or(Span::ZERO, |links| links.time(sent.inside));
         let (mut outside, mut latency, mut bound) = (Span::ZERO, start, Bound::ScaleUp);
         if group.size > each {
@@ -389,7 +391,7 @@ impl<'a> ClusterTimes<'a> {
     }
 
     /// The library's plan for nodes with so many GPUs each.
-    fn plan(&mut self, nodes: u32, each: u32) -> Result<&(nccl::Communicator, nccl::Tuner), Error> {
+    fn plan(&mut self, nodes: u32, each: u32) -> Result<&(nccl::Communicator, nccl::Tuner), LabError> {
         match self.plans.entry((nodes, each)) {
             Entry::Occupied(known) => Ok(known.into_mut()),
             Entry::Vacant(place) => {
@@ -401,7 +403,7 @@ impl<'a> ClusterTimes<'a> {
     }
 
     /// What the slowest fluid of a shape moves while all groups of the kind do the same.
-    fn rate(&mut self, group: Group, shape: Shape) -> Result<(Rate, Span, FluidBound), Error> {
+    fn rate(&mut self, group: Group, shape: Shape) -> Result<(Rate, Span, FluidBound), LabError> {
         if let Some(known) = self.rates.get(&(group, shape)) {
             return Ok(*known);
         }
@@ -462,7 +464,7 @@ impl<'a> ClusterTimes<'a> {
             }
         }
         let nodes = self.situation.nodes;
-        let found = rates_on(&self.cluster, self.gpus, self.per_node, nodes, &fluids).map_err(|error| Error::Training {
+        let found = rates_on(&self.cluster, self.gpus, self.per_node, nodes, &fluids).map_err(|error| LabError::Training {
             message: format!("the job as fluids: {error}"),
             help: "use a cluster whose routes are fixed, with room for the job".to_owned(),
         })?;
@@ -474,14 +476,14 @@ impl<'a> ClusterTimes<'a> {
 }
 
 impl CommunicationTimes for ClusterTimes<'_> {
-    type Error = Error;
-    fn time(&mut self, operation: Operation, bytes: Bytes, group: Group) -> Result<Span, Error> {
+    type Error = LabError;
+    fn time(&mut self, operation: Operation, bytes: Bytes, group: Group) -> Result<Span, LabError> {
         Ok(self.known(operation, bytes, group)?.span)
     }
-    fn processors(&mut self, operation: Operation, bytes: Bytes, group: Group) -> Result<u32, Error> {
+    fn processors(&mut self, operation: Operation, bytes: Bytes, group: Group) -> Result<u32, LabError> {
         Ok(self.known(operation, bytes, group)?.processors)
     }
-    fn cost(&mut self, operation: Operation, bytes: Bytes, group: Group) -> Result<Cost, Error> {
+    fn cost(&mut self, operation: Operation, bytes: Bytes, group: Group) -> Result<Cost, LabError> {
         let Known { span, latency, bound, processors } = self.known(operation, bytes, group)?;
         Ok(Cost { span, latency, bound, processors, leaves_node: !self.within(group) })
     }
@@ -493,15 +495,15 @@ fn without_latency(known: Known) -> Known {
 }
 
 /// What the library takes of these algorithms, and its latency.
-fn chosen(tuner: &nccl::Tuner, operation: Operation, bytes: Bytes, algorithms: &[Algorithm]) -> Result<(nccl::Choice, Span), Error> {
+fn chosen(tuner: &nccl::Tuner, operation: Operation, bytes: Bytes, algorithms: &[Algorithm]) -> Result<(nccl::Choice, Span), LabError> {
     let choice = tuner.choose_among(collective_of(operation), algorithms, bytes).map_err(|error| told(&error))?;
     let entry = tuner.entry(choice.operation, choice.algorithm, choice.protocol);
     Ok((choice, entry.map_or(Span::ZERO, |entry| entry.as_units().0)))
 }
 
-fn told(error: &nccl::NcclError) -> Error {
+fn told(error: &nccl::NcclError) -> LabError {
     use fabriscope_units::Remedy;
-    Error::Training { message: error.in_full(), help: "see how the library sees it: fabriscope show nccl".to_owned() }
+    LabError::Training { message: error.in_full(), help: "see how the library sees it: fabriscope show nccl".to_owned() }
 }
 
 const fn tool(operation: Operation) -> &'static str {
