@@ -2,6 +2,7 @@
 
 mod beside;
 mod changes;
+mod expected;
 mod explained;
 mod hcl;
 mod job;
@@ -15,7 +16,9 @@ mod uneven;
 mod whole;
 mod written;
 
-use fabriscope_catalog::{Catalog, Kind};
+use fabriscope_catalog::{Catalog, Kind, ResolvedCluster, Variable};
+use fabriscope_nccl::Settings;
+use fabriscope_platform::nccl::{TUNER_FILE, set_variable};
 use fabriscope_report::Outcome;
 use fabriscope_timeline::sheet::Process;
 use fabriscope_training::checkpoint::Checkpoint;
@@ -23,7 +26,7 @@ use fabriscope_training::memory::parameters_of_rank;
 use fabriscope_training::roofline::Roofline;
 use fabriscope_training::stragglers::Unevenness;
 use fabriscope_training::{Layout, step};
-use fabriscope_units::Bytes;
+use fabriscope_units::{Bytes, Remedy};
 
 use crate::ask::catalog;
 use crate::error::Error;
@@ -53,6 +56,8 @@ pub fn train(model: &str, cluster: impl Into<OnCluster>) -> Train<'static> {
         checkpoint: None,
         by_messages: None,
         beside: None,
+        tuner: None,
+        expected: false,
         progress: None,
     }
 }
@@ -73,6 +78,8 @@ pub struct Train<'a> {
     checkpoint: Option<Checkpoint>,
     by_messages: Option<ByMessages>,
     beside: Option<Beside>,
+    tuner: Option<String>,
+    expected: bool,
     progress: Option<Box<dyn Fn(usize, usize) + 'a>>,
 }
 
@@ -161,6 +168,18 @@ impl<'a> Train<'a> {
     #[must_use]
     pub fn beside(mut self, beside: Beside) -> Train<'a> {
         self.beside = Some(beside);
+        self
+    }
+    /// The library chooses by this file of NCCL's example tuner.
+    #[must_use]
+    pub fn tuner(mut self, file: &str) -> Train<'a> {
+        self.tuner = Some(file.to_owned());
+        self
+    }
+    /// Says what the library itself expects of the collective operations of the step, beside what they take.
+    #[must_use]
+    pub fn expected(mut self) -> Train<'a> {
+        self.expected = true;
         self
     }
     /// Hears how many layouts of all are done.
@@ -255,6 +274,7 @@ impl<'a> Train<'a> {
         }
         let mut times = self.times(catalog, job)?;
         let step = made(job, &self.layout, &mut times)?;
+        let expected = if self.expected { Some(expected::table(&mut times)?) } else { None };
         let gradients = Bytes(2 * parameters_of_rank(&job.model.transformer, &self.layout).0);
         let mut with = |network| {
             times.on(network);
@@ -264,6 +284,9 @@ impl<'a> Train<'a> {
         times.on(Network::AsItIs);
         let compared = times.compared(self.layout.data_group(), gradients)?;
         let mut outcome = shown::outcome(job, &self.layout, &step, (others, compared));
+        if let Some(expected) = expected {
+            outcome.text("\n").keyed_table("expected", expected);
+        }
         if let Some(uneven) = &self.uneven {
             uneven::steps(&step, &self.layout, uneven, &mut outcome)?;
         }
@@ -286,7 +309,13 @@ impl<'a> Train<'a> {
         let job = self.job(catalog)?;
         let gpus = self.room(&job)?;
         let asked = explained::Extent { changes, layouts: self.searched };
-        explained::explain(catalog, &job, &self.layout, gpus, asked, &self.heard())
+        let mut outcome = explained::explain(catalog, &job, &self.layout, gpus, asked, &self.heard())?;
+        if self.expected {
+            let mut times = self.times(catalog, &job)?;
+            made(&job, &self.layout, &mut times)?;
+            outcome.text("\n").keyed_table("expected", expected::table(&mut times)?);
+        }
+        Ok(outcome)
     }
 
     fn heard(&self) -> impl Fn(usize, usize) + '_ {
@@ -343,7 +372,10 @@ impl<'a> Train<'a> {
     }
 
     fn on(&self, catalog: &Catalog) -> Result<On, Error> {
-        let parts = self.cluster.resolve_alike(catalog)?;
+        let mut parts = self.cluster.resolve_alike(catalog)?;
+        if let Some(file) = &self.tuner {
+            tuned(&mut parts, file)?;
+        }
         let gpu = parts.sole().node.gpu.clone();
         let gpu = gpu.ok_or_else(|| Error::Training {
             message: format!("the nodes of `{}` have no GPUs", parts.name),
@@ -363,4 +395,14 @@ impl<'a> Train<'a> {
         }
         room(&self.layout, &on.parts).map(|_| ())
     }
+}
+
+/// Lets the library of a cluster choose by a tuner's file.
+fn tuned(parts: &mut ResolvedCluster, file: &str) -> Result<(), Error> {
+    set_variable(&mut Settings::default(), TUNER_FILE, file)
+        .map_err(|error| told(error.in_full(), "see the form of the file: fabriscope export CLUSTER --nccl-tuner -"))?;
+    let none = told(format!("no NCCL runs on the nodes of `{}`", parts.name), "leave --tuner out");
+    let library = parts.sole_mut().nccl.as_mut().and_then(|software| software.nccl.as_mut()).ok_or(none)?;
+    library.environment.push(Variable { name: TUNER_FILE.to_owned(), value: file.to_owned(), source: "the command line".to_owned() });
+    Ok(())
 }

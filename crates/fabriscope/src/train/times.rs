@@ -14,11 +14,12 @@ use fabriscope_catalog::{Catalog, ResolvedCluster};
 use fabriscope_engine::Cluster;
 use fabriscope_engine_flow::{Fluid, FluidBound, Nodes, adapters_of_gpus_on, rates_on};
 use fabriscope_nccl::{self as nccl, Algorithm};
-use fabriscope_platform::nccl::Library;
+use fabriscope_platform::nccl::{Library, set_variable};
 use fabriscope_training::{Bound, CommunicationTimes, Cost, Group, Operation};
 use fabriscope_training_plan::collective_of;
 use fabriscope_units::{Bytes, Rate, Span};
 
+use super::expected::Expected;
 use crate::ask::bench;
 use crate::error::Error;
 
@@ -153,7 +154,7 @@ impl<'a> ClusterTimes<'a> {
             )
         })?;
         for (name, value) in &situation.environment {
-            library.settings.set(name, value).map_err(|error| told(&error))?;
+            set_variable(&mut library.settings, name, value).map_err(|error| told(&error))?;
         }
         let cluster =
             Cluster::new(parts.clone()).map_err(|error| refused(error.to_string(), "look at the topology: fabriscope topo check"))?;
@@ -240,6 +241,26 @@ impl<'a> ClusterTimes<'a> {
         let packets = job.benched(Operation::AllReduce, COMPARED, (2, each))?.span;
         let fluids = job.between(Operation::AllReduce, COMPARED, two)?.span;
         Ok(Some(Comparison { algorithm, ranks: two.size, bytes: COMPARED, packets, fluids }))
+    }
+
+    /// What the library itself expects of the collective operations whose times are known.
+    ///
+    /// # Errors
+    /// What users set leaves nothing.
+    pub(super) fn expected(&mut self) -> Result<Vec<Expected>, Error> {
+        let planned = |operation| matches!(operation, Operation::AllReduce | Operation::AllGather | Operation::ReduceScatter);
+        let known: Vec<_> =
+            self.known.iter().filter(|((operation, ..), _)| planned(*operation)).map(|(key, known)| (*key, *known)).collect();
+        let mut all = Vec::new();
+        for ((operation, bytes, group), known) in known {
+            let within = self.within(group);
+            let each = if within { group.size } else { self.on_each(group) };
+            let algorithms = if within { Algorithm::ALL.to_vec() } else { self.algorithms.clone() };
+            let (_, tuner) = self.plan(group.size.div_ceil(each), each)?;
+            let (choice, _) = chosen(tuner, operation, bytes, &algorithms)?;
+            all.push(Expected { operation, bytes, group, taken: known.span, estimate: choice.estimate });
+        }
+        Ok(all)
     }
 
     /// Whether all groups of the kind lie within nodes.
@@ -469,6 +490,17 @@ fn chosen(tuner: &nccl::Tuner, operation: Operation, bytes: Bytes, algorithms: &
 fn told(error: &nccl::NcclError) -> Error {
     use fabriscope_units::Remedy;
     Error::Training { message: error.in_full(), help: "see how the library sees it: fabriscope show nccl".to_owned() }
+}
+
+/// The name of an operation of groups.
+pub(super) const fn collective_name(operation: Operation) -> &'static str {
+    match operation {
+        Operation::AllReduce => "all-reduce",
+        Operation::AllGather => "all-gather",
+        Operation::ReduceScatter => "reduce-scatter",
+        Operation::AllToAll => "all-to-all",
+        Operation::SendReceive => "message",
+    }
 }
 
 const fn tool(operation: Operation) -> &'static str {
