@@ -65,6 +65,15 @@ pub enum Error {
         /// What to do.
         help: String,
     },
+    /// A tuner's file that cannot be made.
+    #[error("{message}")]
+    #[diagnostic(code(tuner::impossible), help("{help}"))]
+    Tuner {
+        /// What is wrong.
+        message: String,
+        /// What to do.
+        help: String,
+    },
     /// A table that does not exist.
     #[error("there is no table `{name}`")]
     #[diagnostic(code(validate::unknown_table), help("the tables are {}", known.join(", ")))]

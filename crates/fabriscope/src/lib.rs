@@ -1,6 +1,6 @@
 //! Fabriscope as a library: what the program does, for programs of your own.
 //!
-//! Thirteen questions, each with options that are added one after the other; each answer is one [`Outcome`], which
+//! Fourteen questions, each with options that are added one after the other; each answer is one [`Outcome`], which
 //! [`render`] prints as text, JSON or CSV. Nothing here prints, exits or reads a clock; the same question gives the same bytes.
 //!
 //! - [`bench()`]: what does a benchmark program print on a cluster?
@@ -14,6 +14,7 @@
 //! - [`expect()`]: what should the usual tools show on a cluster?
 //! - [`train()`]: what does a step of training take, and what of it is the network?
 //! - [`infer()`]: what does a served model give by load, and what of it is the network?
+//! - [`tuner_file()`]: by what should NCCL choose on a cluster?
 //! - [`replay()`]: what do traces of real programs take on a cluster?
 //! - [`calibrate()`]: which numbers of a cluster fit its measurements?
 //!
@@ -38,6 +39,7 @@ pub mod picture;
 mod replay;
 mod sweep;
 mod train;
+mod tuner;
 mod validate;
 mod vary;
 
@@ -49,6 +51,8 @@ pub use error::Error;
 pub use expect::{Expect, expect};
 pub use fabriscope_catalog::{Catalog, ResolvedCluster};
 pub use fabriscope_inference as inference;
+pub use fabriscope_nccl as nccl;
+pub use fabriscope_platform::nccl::TUNER_FILE;
 pub use fabriscope_report::{Outcome, Verdict, render};
 pub use fabriscope_study::study_schema;
 pub use fabriscope_study::sweep::Progress;
@@ -59,5 +63,6 @@ pub use on_cluster::OnCluster;
 pub use replay::replay;
 pub use sweep::{Sweep, sweep};
 pub use train::{Beside, ByMessages, Exchange, Placement, StepFormat, Train, train};
+pub use tuner::{TunerFile, tuner_file};
 pub use validate::{Validate, cited, validate};
 pub use vary::{Sensitivity, sensitivity};

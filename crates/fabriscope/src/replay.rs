@@ -13,7 +13,7 @@ use fabriscope_engine_flow::FlowEngine;
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_report::{Cell, Column, Grid};
 use fabriscope_schedule::{After, Builder, OpId, OpKind};
-use fabriscope_traces::{Call, Gaps, LowerOptions, Lowering, Operation, Trace, lower};
+use fabriscope_traces::{Call, LowerOptions, Lowering, Operation, Trace, lower};
 use fabriscope_units::{Bytes, Remedy, Span, Time};
 
 use crate::ask::catalog;
@@ -24,7 +24,7 @@ use crate::on_cluster::OnCluster;
 ///
 /// # Errors
 /// No such cluster, ranks that are missing or disagree, collectives without a length, more ranks than cores, what an engine refuses.
-pub fn replay(given: Option<&Catalog>, traces: &[Trace], cluster: impl Into<OnCluster>, gaps: Gaps) -> Result<Grid, Error> {
+pub fn replay(given: Option<&Catalog>, traces: &[Trace], cluster: impl Into<OnCluster>, options: LowerOptions) -> Result<Grid, Error> {
     let parts = cluster.into().resolve_alike(catalog(given)?)?;
     let mut grid = Grid::new([
         Column::words("trace", "trace"),
@@ -36,14 +36,14 @@ pub fn replay(given: Option<&Catalog>, traces: &[Trace], cluster: impl Into<OnCl
         Column::number("flows off %", "flow_off_percent"),
     ]);
     for trace in traces {
-        grid.push(row(&parts, trace, gaps)?);
+        grid.push(row(&parts, trace, &options)?);
     }
     Ok(grid)
 }
 
-fn row(parts: &ResolvedCluster, trace: &Trace, gaps: Gaps) -> Result<[Cell; 7], Error> {
+fn row(parts: &ResolvedCluster, trace: &Trace, options: &LowerOptions) -> Result<[Cell; 7], Error> {
     let refused = |message: String, help: &str| Error::Replay { trace: trace.name.clone(), message, help: help.to_owned() };
-    let lowered = lower(trace, &LowerOptions { gaps }, &mut Usual).map_err(|error| {
+    let lowered = lower(trace, options, &mut Usual).map_err(|error| {
         refused(error.in_full(), "see what was read of it: fabriscope trace FILE; --ranks N extends the trace of one rank")
     })?;
     let cluster = Cluster::new(parts.clone()).map_err(|error| refused(error.to_string(), "look at the topology: fabriscope topo"))?;

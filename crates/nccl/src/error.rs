@@ -78,6 +78,16 @@ pub enum NcclError {
         /// What is wrong and what to write.
         what: String,
     },
+    /// A line of a tuner's file that cannot be read.
+    #[error("{file}:{line}: {what}")]
+    TunerLine {
+        /// The file.
+        file: String,
+        /// The line, from 1.
+        line: u64,
+        /// What is wrong and what to write.
+        what: String,
+    },
     /// Nothing is left to choose from.
     #[error("{operation} has no algorithm left: NCCL_ALGO and NCCL_PROTO leave none that it can use here")]
     #[diagnostic(help("leave one of them out"))]

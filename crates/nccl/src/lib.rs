@@ -72,4 +72,4 @@ pub use search::{Channel, Graph, Graphs, Pattern, search};
 pub use settings::{Release, Set, Settings};
 pub use topology::{Adapter, Facts, Topology};
 pub use transport::{NetWay, Transport};
-pub use tuner::{Choice, Entry, Tuner};
+pub use tuner::{Choice, Entry, GroupEstimate, GroupPart, Rule, Rules, Tuner};

@@ -2,12 +2,15 @@
 //!
 //! Source: NCCL's documentation, "Environment variables"; src/graph/tuning.cc for lists with `^`.
 
+use std::sync::Arc;
+
 use fabriscope_units::Bytes;
 
 use crate::algorithm::{Algorithm, Protocol};
 use crate::error::NcclError;
 use crate::path_type::PathType;
 use crate::tables;
+use crate::tuner::Rules;
 
 /// Whether something may be used: as the library thinks best, or as said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -80,6 +83,8 @@ pub struct Settings {
     pub nvls_chunk: Bytes,
     /// The latter; by nodes where not said.
     pub nvls_tree_chunk: Option<Bytes>,
+    /// What a tuner's file says (`NCCL_TUNER_CONFIG_FILE`); whoever sets the variable reads the file.
+    pub rules: Option<Arc<Rules>>,
 }
 
 impl Default for Settings {
@@ -108,6 +113,7 @@ impl Default for Settings {
             nvls_channels: None,
             nvls_chunk: tables::NVLS_CHUNK,
             nvls_tree_chunk: None,
+            rules: None,
         }
     }
 }

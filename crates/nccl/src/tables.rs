@@ -160,6 +160,8 @@ pub(crate) const NVLS_WARPS_REDUCE_SCATTER: [u32; 4] = [5, 0, 12, 0];
 /// Bytes for each thread below which channels and threads are left out: LL (times ranks for rings), LL128, Simple, CollNet (comm.h).
 pub(crate) const THREAD_THRESHOLDS: [u64; 3] = [8, 8, 64];
 pub(crate) const COLLNET_THRESHOLD: u64 = 512;
+/// Operations of a batch: 1024 bytes, 96 for each (device.h, NCCL_MAX_DEV_WORK_BATCH_COLLS).
+pub(crate) const BATCH: u32 = 10;
 /// Traffic of a channel at the least (enqueue.cc, MinTrafficPerChannel).
 pub(crate) const LEAST_TRAFFIC: u64 = 512;
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use fabriscope_catalog::{Cpu, CpuFamily, Layer, Rdma, ResolvedCluster, StepParameters, Vendor};
 use fabriscope_machine::{Machine, PathClass, VertexId};
 use fabriscope_nccl::{
-    Adapter, Algorithm, Architecture, Choice, Communicator, Facts, NcclError, NodeKind, Processor, Protocol, RankPlacement, Release,
+    Adapter, Algorithm, Architecture, Choice, Communicator, Facts, NcclError, NodeKind, Processor, Protocol, RankPlacement, Release, Rules,
     Settings, Topology, search,
 };
 use fabriscope_units::{Bytes, Rate, Span};
@@ -53,6 +53,27 @@ impl Pace {
         }
     }
 }
+
+/// Sets a variable of the environment of programs; of that which names a tuner's file, the file is read. `false` where it is none that matters.
+///
+/// # Errors
+/// A value that cannot be read, a file that is not there, or its first line that cannot be read.
+pub fn set_variable(settings: &mut Settings, name: &str, value: &str) -> Result<bool, NcclError> {
+    if name != TUNER_FILE {
+        return settings.set(name, value);
+    }
+    let told = |error: std::io::Error| NcclError::Variable {
+        name: name.to_owned(),
+        value: value.to_owned(),
+        what: format!("the file cannot be read ({error}), name one that is there"),
+    };
+    let text = std::fs::read_to_string(value).map_err(told)?;
+    settings.rules = Some(Arc::new(Rules::parse(value, &text)?));
+    Ok(true)
+}
+
+/// The variable that names the file of NCCL's example tuner.
+pub const TUNER_FILE: &str = "NCCL_TUNER_CONFIG_FILE";
 
 fn share(rate: Rate, part: u64, of: u64) -> Rate {
     let bps = u128::from(rate.as_bps()) * u128::from(part) / u128::from(of.max(1));
@@ -145,7 +166,7 @@ impl Library {
             settings.set("NCCL_PROTO", "Simple").ok()?;
         }
         for variable in &part.environment {
-            settings.set(&variable.name, &variable.value).ok()?;
+            set_variable(&mut settings, &variable.name, &variable.value).ok()?;
         }
         Some(Library {
             settings,

@@ -229,6 +229,11 @@ impl Fields {
         }
         let tool = self.tool;
         let (options, nodes, ranks) = (self.options.unwrap_or_default(), self.nodes, self.ranks);
+        // Files of the server are nobody's business.
+        if options.contains(fabriscope::TUNER_FILE) {
+            let message = format!("{} names a file of the server", fabriscope::TUNER_FILE);
+            return Err(Refused::told(message, "give the lines themselves: --tuner-line LINE"));
+        }
         let job = || {
             let tool = tool.ok_or_else(|| Refused::told("no tool is named", "choose one"))?;
             Ok(Job { tool, options: options.split_whitespace().map(str::to_owned).collect(), nodes, ranks })
@@ -298,6 +303,8 @@ mod tests {
         assert_eq!(refused("cluster=ri2&view=links&pattern=storm"), "there is no pattern `storm`");
         assert_eq!(refused("cluster=ri2&tool=osu%00bw"), "`tool` has characters that cannot be seen");
         assert!(refused(&"x".repeat(5000)).starts_with("a question of 5000"));
+        let tuned = "cluster=ri2&tool=all_reduce_perf&options=--env+NCCL_TUNER_CONFIG_FILE%3D/etc/passwd";
+        assert_eq!(refused(tuned), "NCCL_TUNER_CONFIG_FILE names a file of the server");
         // Files of the server are nobody's business.
         for file in ["/etc/passwd", "../ri2.toml", "mine.toml", "mine.toml:4", "mine.yaml", "mine.yml:4"] {
             assert!(refused(&format!("cluster={file}&tool=osu_bw")).ends_with("is no cluster of the catalogue"), "{file}");

@@ -79,9 +79,6 @@ pub(crate) fn join(name: &str, format: Format, drafts: Vec<(Draft, Option<u32>)>
     }
     let zero = ranks.iter().filter_map(|(_, of)| of.epoch_ns).min().unwrap_or(0);
     let epochs: BTreeSet<Option<u64>> = ranks.iter().map(|(_, of)| of.epoch_ns).collect();
-    if epochs.len() > 1 {
-        trace.reading.assume_all("clocks of ranks are not compared: only differences of times within one rank are used");
-    }
     for (rank, of) in ranks {
         let offset = Span::from_ps(of.epoch_ns.map_or(0, |epoch| (epoch - zero).saturating_mul(1000)));
         let mut records = of.records;
@@ -92,6 +89,10 @@ pub(crate) fn join(name: &str, format: Format, drafts: Vec<(Draft, Option<u32>)>
         trace.ranks.push(RankTrace { rank, file: of.file, records });
     }
     trace.world = trace.world.max(highest_peer(&trace).map_or(0, |peer| peer.saturating_add(1)));
+    trace.align();
+    if epochs.len() > 1 && trace.reading.clocks.is_empty() {
+        trace.reading.assume_all("clocks of ranks are not compared: only differences of times within one rank are used");
+    }
     let missing = trace.missing();
     if missing > 0 && !trace.every_rank {
         trace.reading.note(format!("ranks without a file: {missing} of {}", trace.world));

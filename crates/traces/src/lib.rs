@@ -6,7 +6,8 @@
 //! [`Trace::spread`] extends the trace of one rank to all, [`lower`] makes a [`Schedule`](fabriscope_schedule::Schedule) of it.
 //!
 //! Formats: `format` has one file for each; `docs/traces.md` says what is kept of each and what is assumed.
-//! Not modelled: clocks of ranks that run at different rates (only differences within one rank are used), programs that would decide
+//! Clocks of ranks that are apart are set by what the ranks say of the same operations ([`Clock`]).
+//! Not modelled: clocks of ranks that run at different rates, programs that would decide
 //! otherwise if messages arrived in another order.
 //!
 //! ```
@@ -22,6 +23,7 @@
 mod archive;
 mod bytes;
 mod check;
+mod clocks;
 mod collective;
 mod detect;
 mod draft;
@@ -37,6 +39,7 @@ mod spread;
 mod trace;
 
 pub use check::{CheckError, Checked};
+pub use clocks::{Clock, Evidence, Waits};
 pub use collective::{Collective, Element, Operation};
 pub use detect::{Format, detect};
 pub use error::{Position, Problem, TraceError};

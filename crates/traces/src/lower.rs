@@ -34,6 +34,8 @@ pub enum Gaps {
 pub struct LowerOptions {
     /// Computation and gaps.
     pub gaps: Gaps,
+    /// Ranks begin as much later than the first as they did, and not together.
+    pub skew: bool,
 }
 
 /// One collective of all its members, to be made of messages.
@@ -174,6 +176,7 @@ pub fn lower(trace: &Trace, options: &LowerOptions, lowering: &mut dyn Lowering)
         called: BTreeMap::new(),
         messages,
         lowered: (0, 0, 0),
+        skews: if options.skew { trace.skews() } else { BTreeMap::new() },
     };
     work.messages.tags(&mut work.tags, trace);
     for of in &trace.ranks {
@@ -207,6 +210,8 @@ struct Work<'a> {
     called: BTreeMap<(Option<GroupId>, u32), u64>,
     messages: Matches,
     lowered: (u64, u64, u64),
+    /// What ranks begin later than the first.
+    skews: BTreeMap<u32, Span>,
 }
 
 impl Work<'_> {
@@ -225,6 +230,9 @@ impl Work<'_> {
     fn record(&mut self, rank: u32, place: usize, record: &Record) -> Result<(), LowerError> {
         let at = (rank, record.id);
         let gap = if record.gap > Span::ZERO { Some(self.span(rank, record, record.gap)) } else { None };
+        let later = self.skews.get(&rank).copied().filter(|skew| *skew > Span::ZERO && record.after.is_empty());
+        let gap =
+            if gap.is_some() || later.is_some() { Some(gap.unwrap_or_default().saturating_add(later.unwrap_or_default())) } else { None };
         let gap = gap.map(|span| self.builder.compute(rank, span));
         let op = match &record.kind {
             Kind::Compute => {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::clocks::Clock;
+
 /// The account of a reading. Every record of the files is either used or left out for a reason.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Reading {
@@ -17,6 +19,8 @@ pub struct Reading {
     pub assumed: BTreeMap<String, u64>,
     /// What looks wrong or deserves a look, each with its number.
     pub notes: BTreeMap<String, u64>,
+    /// How far the clocks of ranks were apart, where they could be compared; times are those of the clocks that count.
+    pub clocks: Vec<Clock>,
 }
 
 impl Reading {

@@ -58,7 +58,7 @@ pub struct Record {
     pub after: Vec<After>,
     /// How long the rank computed between the last of these and this record, where the file has times.
     pub gap: Span,
-    /// When it started, from the earliest record of the trace on; clocks are those of the rank.
+    /// When it started, from the earliest record of the trace on; clocks that are apart are set where that is known.
     pub start: Option<Time>,
     /// How long it took when it was recorded.
     pub duration: Option<Span>,

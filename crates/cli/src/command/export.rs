@@ -1,20 +1,22 @@
-//! `fabriscope export`: a fabric or a node in the formats of other tools.
+//! `fabriscope export`: a fabric or a node in the formats of other tools, and a file by which NCCL's example tuner chooses.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use fabriscope::nccl::Operation;
 use fabriscope_fabric::export::{self, Dialect};
 use fabriscope_fabric::import::Subnet;
 use fabriscope_machine::export as machine;
 use fabriscope_report::render::for_file;
 use fabriscope_report::{Cell, Column, Grid, Outcome};
-use fabriscope_units::{Rate, Remedy};
+use fabriscope_units::{Bytes, Rate, Remedy};
 
 use crate::context::Context;
 use crate::error::{Failure, Verdict};
 use crate::node::text::devices;
 use crate::node::{Source, wrong};
 use crate::output::{FormatArgs, Output};
+use crate::progress::Progress;
 
 /// Writes a fabric for another tool; the extension of the file selects the format. Or a node, by --nccl-topo or --nvidia-smi.
 #[derive(Debug, clap::Args)]
@@ -35,6 +37,19 @@ pub struct Args {
     /// Write the classes of paths in the node as `nvidia-smi topo -m` does; - for standard output
     #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "format", "nccl_topo"])]
     nvidia_smi: Option<PathBuf>,
+    /// Write by what NCCL's example tuner should choose (NCCL_TUNER_CONFIG_FILE): of all that the library has, the fastest by
+    /// simulation; - for standard output
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "format", "nccl_topo", "nvidia_smi"])]
+    nccl_tuner: Option<PathBuf>,
+    /// Nodes of the job that is tuned
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "nccl_tuner", value_parser = clap::value_parser!(u32).range(1..))]
+    nodes: u32,
+    /// Operations that are tuned
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "allreduce,allgather,reducescatter", requires = "nccl_tuner")]
+    operations: Vec<Tuned>,
+    /// The smallest and the largest size that is run, each four times the one before
+    #[arg(long, value_name = "LEAST:MOST", default_value = "1KiB:256MiB", requires = "nccl_tuner", value_parser = sizes)]
+    sizes: (Bytes, Bytes),
     /// What the node's GPUs can do (compute capability, 90 for 9.0), where that is not known
     #[arg(long, value_name = "NUMBER", requires = "nccl_topo")]
     sm: Option<u32>,
@@ -48,7 +63,43 @@ Examples:
   fabriscope export mine.topo -o topology.conf       for Slurm's topology/tree
   fabriscope export lab-16 --format dot | dot -Tsvg  to draw it
   fabriscope export hgx-h100 --nccl-topo topo.xml --sm 90
+  fabriscope export dgx-h100-ndr --nccl-tuner nccl_tuner.conf --nodes 2 --operations allreduce
   fabriscope export gpu01.xml --nvidia-smi -         the matrix of a node whose XML lstopo wrote";
+
+/// An operation, as the tuner's file calls it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[value(rename_all = "lower")]
+enum Tuned {
+    /// all_reduce_perf
+    AllReduce,
+    /// all_gather_perf
+    AllGather,
+    /// reduce_scatter_perf
+    ReduceScatter,
+    /// broadcast_perf
+    Broadcast,
+    /// reduce_perf
+    Reduce,
+}
+
+impl Tuned {
+    fn operation(self) -> Operation {
+        match self {
+            Tuned::AllReduce => Operation::AllReduce,
+            Tuned::AllGather => Operation::AllGather,
+            Tuned::ReduceScatter => Operation::ReduceScatter,
+            Tuned::Broadcast => Operation::Broadcast,
+            Tuned::Reduce => Operation::Reduce,
+        }
+    }
+}
+
+/// `1KiB:256MiB`.
+fn sizes(text: &str) -> Result<(Bytes, Bytes), String> {
+    let (least, most) = text.split_once(':').ok_or_else(|| format!("`{text}`: write two sizes, as 1KiB:256MiB"))?;
+    let size = |text: &str| text.parse::<Bytes>().map_err(|error| error.in_full());
+    Ok((size(least)?, size(most)?))
+}
 
 /// A format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -83,6 +134,13 @@ impl Format {
 
 /// Runs the command.
 pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
+    if let Some(path) = &args.nccl_tuner {
+        let outcome = tuner(args, context)?;
+        if path != Path::new("-") {
+            output.redirect(path)?;
+        }
+        return args.as_data.write(&outcome, None, output);
+    }
     if let Some(path) = args.nccl_topo.as_ref().or(args.nvidia_smi.as_ref()) {
         let outcome = node(args, context)?;
         if path != Path::new("-") {
@@ -143,6 +201,14 @@ fn cables(subnet: &Subnet) -> Grid {
         grid.push([from.0, from.1, to.0, to.1, Cell::data(cable.data_rate().map(Rate::as_bps))]);
     }
     grid
+}
+
+/// By what NCCL's example tuner should choose.
+fn tuner(args: &Args, context: &Context) -> Result<Outcome, Failure> {
+    let progress = Progress::new("runs");
+    let question = fabriscope::tuner_file(args.fabric.as_str()).catalog(context.catalog()?).nodes(args.nodes);
+    let question = question.sizes(args.sizes.0, args.sizes.1).operations(args.operations.iter().map(|one| one.operation()));
+    question.progress(|done, all| progress.at(done, all)).outcome().map_err(Failure::of)
 }
 
 /// A node for NCCL or as nvidia-smi has it.

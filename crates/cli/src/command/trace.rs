@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use fabriscope_report::{Cell, Column, Grid, Outcome, Verdict};
-use fabriscope_traces::{Gaps, Kind, LogGp, Trace, loggp, read};
+use fabriscope_traces::{Gaps, Kind, LogGp, LowerOptions, Trace, loggp, read};
 use fabriscope_units::{Bytes, Remedy, Span, Time};
 use serde_json::json;
 
@@ -28,6 +28,12 @@ pub struct Args {
     /// Computation as recorded, times this, as `1`, `0` or `3/2`; with --on
     #[arg(long, value_name = "FACTOR", default_value = "1", requires = "on")]
     compute: String,
+    /// Ranks begin as much later than the first as they were recorded to, and not together; with --on
+    #[arg(long, requires = "on")]
+    skew: bool,
+    /// Say what each rank waited for others in collectives, and they for it
+    #[arg(long)]
+    waits: bool,
     /// Their times under LogGP, without a cluster: latency, overhead, gap, gap of a byte, the longest eager message; spans as `2.5us`
     #[arg(long, value_name = "L,o,g,G[,S]", value_parser = parameters)]
     loggp: Option<LogGp>,
@@ -81,11 +87,15 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         outcome.note(text.clone());
         checks.push(text);
     }
+    if args.waits {
+        outcome.text("\n").keyed_table("waits", waits(&traces));
+    }
     if let Some(parameters) = &args.loggp {
         outcome.text("\n").keyed_table("loggp", under_loggp(&traces, parameters)?);
     }
     if let Some(cluster) = &args.on {
-        let grid = fabriscope::replay(Some(context.catalog()?), &traces, cluster, gaps(&args.compute)?).map_err(Failure::of)?;
+        let options = LowerOptions { gaps: gaps(&args.compute)?, skew: args.skew };
+        let grid = fabriscope::replay(Some(context.catalog()?), &traces, cluster, options).map_err(Failure::of)?;
         outcome.text("\n").keyed_table("replayed", grid);
     }
     outcome.set("checks", json!(checks)).judge(verdict);
@@ -121,6 +131,34 @@ fn under_loggp(traces: &[Trace], parameters: &LogGp) -> Result<Grid, Failure> {
         ]);
     }
     Ok(grid)
+}
+
+/// A row for each rank of each trace.
+fn waits(traces: &[Trace]) -> Grid {
+    let mut grid = Grid::new([
+        Column::words("trace", "trace"),
+        Column::number("rank", "rank"),
+        Column::number("clock ahead us", "ahead_us"),
+        Column::number("collectives", "collectives"),
+        Column::number("came last", "last"),
+        Column::number("waited us", "waited_us"),
+        Column::number("late us", "late_us"),
+    ]);
+    for trace in traces {
+        for of in trace.waits() {
+            let clock = trace.reading.clocks.iter().find(|clock| clock.rank == of.rank && clock.is_off());
+            grid.push([
+                Cell::word(trace.name.as_str()),
+                Cell::count(u64::from(of.rank)),
+                clock.map_or_else(Cell::none, |clock| Cell::number(clock.ahead_ps as f64 / 1e6, 3)),
+                Cell::count(of.operations),
+                Cell::count(of.last),
+                Cell::number(of.waited.as_us_f64(), 3),
+                Cell::number(of.late.as_us_f64(), 3),
+            ]);
+        }
+    }
+    grid
 }
 
 /// A row for each trace.

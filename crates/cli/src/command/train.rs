@@ -161,6 +161,8 @@ pub struct JobArgs {
     /// Where the weights are
     #[arg(long, value_enum, default_value_t = Strategy::Resident)]
     strategy: Strategy,
+    #[command(flatten)]
+    library: LibraryArgs,
     /// Go on where a GPU has too little memory
     #[arg(long)]
     oversize: bool,
@@ -186,6 +188,17 @@ enum TokenDispatcher {
     Alltoall,
     /// One to each node, and from there to its GPUs (DeepEP, HybridEP)
     Flex,
+}
+
+/// What is asked of the library of collective operations.
+#[derive(Debug, clap::Args)]
+struct LibraryArgs {
+    /// The library chooses by this file of NCCL's example tuner (NCCL_TUNER_CONFIG_FILE)
+    #[arg(long, value_name = "FILE")]
+    tuner: Option<String>,
+    /// Say what the library itself expects of each collective operation, beside what it takes
+    #[arg(long)]
+    estimates: bool,
 }
 
 /// How gradients come together.
@@ -415,6 +428,12 @@ impl JobArgs {
         let mut question = fabriscope::train(&self.model, self.cluster.as_str()).layout(self.layout());
         if let Some(tokens) = self.sequence {
             question = question.sequence(tokens);
+        }
+        if let Some(file) = &self.library.tuner {
+            question = question.tuner(file);
+        }
+        if self.library.estimates {
+            question = question.expected();
         }
         if self.oversize {
             question = question.oversized();

@@ -68,3 +68,61 @@ fn many_nodes_take_as_long_as_some_of_them_say() {
         assert!((some / all - 1.0).abs() < 0.03, "{unit}: {some} us by some of the nodes, {all} by all");
     }
 }
+
+/// What `bench` says it chose, a line for each size.
+fn choices(args: &[&str]) -> Vec<String> {
+    let output = Command::cargo_bin("fabriscope").unwrap().args(args).output().unwrap();
+    let all = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{args:?}: {all}");
+    all.lines().filter(|line| line.contains(" channels of ")).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_tuner_file_that_is_written_is_chosen_by() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("nccl_tuner.conf");
+    let path = file.to_str().unwrap();
+    let job = ["--nodes", "1", "--operations", "allreduce", "--sizes", "4KiB:256KiB"];
+    let found: serde_json::Value =
+        serde_json::from_str(&prints(&[&["export", "azure-nda100v4", "--nccl-tuner", "-", "--json"], &job[..]].concat())).unwrap();
+    prints(&[&["export", "azure-nda100v4", "--nccl-tuner", path], &job[..]].concat());
+    let text = std::fs::read_to_string(&file).unwrap();
+    let rules: Vec<Vec<&str>> = text.lines().filter(|line| !line.starts_with('#')).map(|line| line.split(',').collect()).collect();
+    // From nothing to everything without a gap, for this job.
+    assert_eq!((rules[0][1], rules.last().unwrap()[2]), ("0", "18446744073709551615"), "{text}");
+    for pair in rules.windows(2) {
+        assert_eq!(pair[0][2].parse::<u64>().unwrap() + 1, pair[1][1].parse::<u64>().unwrap(), "{text}");
+    }
+    assert!(rules.iter().all(|rule| rule[0] == "allreduce" && rule[6..] == ["1", "8", "-1", "-1"]), "{text}");
+    let variable = format!("NCCL_TUNER_CONFIG_FILE={path}");
+    let bench = ["bench", "all_reduce_perf", "--on", "azure-nda100v4", "-b", "4K", "-e", "256K", "-f", "4", "-n", "2"];
+    let taken = choices(&[&bench[..], &["--env", &variable]].concat());
+    let rows = found["choices"].as_array().unwrap();
+    assert_eq!(taken.len(), rows.len());
+    for (taken, row) in taken.iter().zip(rows) {
+        let expected = format!("{} bytes: {}, {} channels", row["bytes"], row["fastest"].as_str().unwrap(), row["channels"]);
+        assert!(taken.contains(&expected), "{taken}, not {expected}");
+        // Nothing that the library would take is faster.
+        assert!(row["own_us"].as_f64().is_none_or(|own| own >= row["us"].as_f64().unwrap()), "{row}");
+    }
+    // Training takes it, too.
+    let train = ["train", "--model", "llama3-8b", "--on", "azure-nda100v4:1", "--tp", "8", "--estimates", "--tuner"];
+    let text = prints(&[&train[..], &[path]].concat());
+    assert!(text.contains("the library expects us"), "{text}");
+    std::fs::write(&file, "# mine\nallreduce,0,99,star,ll,-1,-1,-1\n").unwrap();
+    for args in [[&bench[..], &["--env", &variable]].concat(), [&train[..], &[path]].concat()] {
+        let output = Command::cargo_bin("fabriscope").unwrap().args(&args).output().unwrap();
+        let message = String::from_utf8_lossy(&output.stderr).replace('\n', " ");
+        assert!(!output.status.success() && message.contains(":2: algorithm is `star`"), "{message}");
+    }
+}
+
+#[test]
+fn a_line_decides_and_the_library_says_what_it_expects() {
+    let bench = ["bench", "all_reduce_perf", "--on", "azure-nda100v4", "-b", "1M", "-e", "1M", "-n", "2", "--json"];
+    let line = ["--tuner-line", "allreduce,0,2097152,tree,ll,3,1,8", "--estimate"];
+    let found: serde_json::Value = serde_json::from_str(&prints(&[&bench[..], &line[..]].concat())).unwrap();
+    assert!(found["remarks"][0].as_str().unwrap().starts_with("1048576 bytes: Tree LL, 3 channels"), "{found}");
+    let points = found["points"].as_array().unwrap();
+    assert!(points.iter().any(|point| point["metric"] == "estimate" && point["unit"] == "us"), "{found}");
+}

@@ -75,3 +75,17 @@ fn what_cannot_be_run_is_told() {
         assert!(message.contains(expected), "{words:?}: {message}");
     }
 }
+
+/// Starts that traces tell: who waits for whom, and ranks that begin apart.
+#[test]
+fn ranks_are_compared_by_their_clocks() {
+    let dumpi = "crates/traces/tests/files/sstsimulator__sst-dumpi/tests_traces_testtrace.meta";
+    let (status, text, message) = run(&[dumpi, "--waits", "--json"]);
+    assert_eq!(status, Some(0), "{message}");
+    let found: Value = serde_json::from_str(&text).unwrap();
+    let waits = found["waits"].as_array().unwrap();
+    assert!(!waits.is_empty() && waits.iter().all(|of| of["waited_us"].as_f64().unwrap() >= 0.0), "{text}");
+    let together = replayed(&[dumpi, "--on", "lab-16"]).0;
+    let apart = replayed(&[dumpi, "--on", "lab-16", "--skew"]).0;
+    assert!(apart >= together, "{apart} {together}");
+}

@@ -1,23 +1,27 @@
 //! The question what a step of training takes on a cluster, and what of it is the network.
 
 mod changes;
+mod expected;
 mod explained;
 mod plan;
 mod search;
 mod uneven;
 mod written;
 
-use fabriscope_catalog::Catalog;
+use fabriscope_catalog::{Catalog, ResolvedCluster, Variable};
 use fabriscope_lab::training::hcl::HclTimes;
-use fabriscope_lab::training::job::Job;
+use fabriscope_lab::training::job::{Job, made};
 pub(crate) use fabriscope_lab::training::job::Named;
 pub(crate) use fabriscope_lab::training::times::{ClusterTimes, Network};
 use fabriscope_lab::training::{TrainingRequest, answered, beside, whole};
-use fabriscope_report::Outcome;
+use fabriscope_nccl::Settings;
+use fabriscope_platform::nccl::{TUNER_FILE, set_variable};
+use fabriscope_report::{Grid, Outcome};
 use fabriscope_timeline::sheet::Process;
 use fabriscope_training::Layout;
 use fabriscope_training::checkpoint::Checkpoint;
 use fabriscope_training::stragglers::Unevenness;
+use fabriscope_units::Remedy;
 
 use crate::ask::catalog;
 use crate::error::Error;
@@ -39,6 +43,8 @@ pub fn train(model: &str, cluster: impl Into<OnCluster>) -> Train<'static> {
         checkpoint: None,
         by_messages: None,
         beside: None,
+        tuner: None,
+        expected: false,
         progress: None,
     }
 }
@@ -53,6 +59,8 @@ pub struct Train<'a> {
     checkpoint: Option<Checkpoint>,
     by_messages: Option<ByMessages>,
     beside: Option<Beside>,
+    tuner: Option<String>,
+    expected: bool,
     progress: Option<Box<dyn Fn(usize, usize) + 'a>>,
 }
 
@@ -121,6 +129,18 @@ impl<'a> Train<'a> {
     #[must_use]
     pub fn beside(mut self, beside: Beside) -> Train<'a> {
         self.beside = Some(beside);
+        self
+    }
+    /// The library chooses by this file of NCCL's example tuner.
+    #[must_use]
+    pub fn tuner(mut self, file: &str) -> Train<'a> {
+        self.tuner = Some(file.to_owned());
+        self
+    }
+    /// Says what the library itself expects of the collective operations of the step, beside what they take.
+    #[must_use]
+    pub fn expected(mut self) -> Train<'a> {
+        self.expected = true;
         self
     }
     /// Hears how many layouts of all are done.
@@ -192,6 +212,9 @@ impl<'a> Train<'a> {
         }
         let mut times = self.request.times(catalog, job)?;
         let (step, mut outcome) = answered(job, &self.request.layout, &mut times)?;
+        if self.expected {
+            outcome.text("\n").keyed_table("expected", self.expectations(job, &mut times)?);
+        }
         if let Some(uneven) = &self.uneven {
             uneven::steps(&step, &self.request.layout, uneven, &mut outcome)?;
         }
@@ -214,7 +237,12 @@ impl<'a> Train<'a> {
         let job = self.job(catalog)?;
         let gpus = self.request.room(&job)?;
         let asked = explained::Extent { changes, layouts: self.searched };
-        explained::explain(catalog, &job, &self.request.layout, gpus, asked, &self.heard())
+        let mut outcome = explained::explain(catalog, &job, &self.request.layout, gpus, asked, &self.heard())?;
+        if self.expected {
+            let mut times = self.request.times(catalog, &job)?;
+            outcome.text("\n").keyed_table("expected", self.expectations(&job, &mut times)?);
+        }
+        Ok(outcome)
     }
 
     fn heard(&self) -> impl Fn(usize, usize) + '_ {
@@ -238,11 +266,31 @@ impl<'a> Train<'a> {
     }
 
     fn job(&self, catalog: &Catalog) -> Result<Job, Error> {
-        Ok(self.request.job(catalog, &self.cluster.resolve_alike(catalog)?)?)
+        let mut parts = self.cluster.resolve_alike(catalog)?;
+        if let Some(file) = &self.tuner {
+            tuned(&mut parts, file)?;
+        }
+        Ok(self.request.job(catalog, &parts)?)
+    }
+
+    /// What the library expects of the operations of the step.
+    fn expectations(&self, job: &Job, times: &mut ClusterTimes<'_>) -> Result<Grid, Error> {
+        made(job, &self.request.layout, times)?;
+        expected::table(times)
     }
 }
 
 /// What cannot be.
 fn told(message: String, help: &str) -> Error {
     Error::Training { message, help: help.to_owned() }
+}
+
+/// Lets the library of a cluster choose by a tuner's file.
+fn tuned(parts: &mut ResolvedCluster, file: &str) -> Result<(), Error> {
+    set_variable(&mut Settings::default(), TUNER_FILE, file)
+        .map_err(|error| told(error.in_full(), "see the form of the file: fabriscope export CLUSTER --nccl-tuner -"))?;
+    let none = told(format!("no NCCL runs on the nodes of `{}`", parts.name), "leave --tuner out");
+    let library = parts.sole_mut().nccl.as_mut().and_then(|software| software.nccl.as_mut()).ok_or(none)?;
+    library.environment.push(Variable { name: TUNER_FILE.to_owned(), value: file.to_owned(), source: "the command line".to_owned() });
+    Ok(())
 }

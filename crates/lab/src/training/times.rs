@@ -15,7 +15,7 @@ use fabriscope_engine::Cluster;
 use fabriscope_engine_flow::{Fluid, FluidBound, Nodes, adapters_of_gpus_on, rates_on};
 use fabriscope_nccl::{self as nccl, Algorithm};
 use fabriscope_platform::links_of_gpu;
-use fabriscope_platform::nccl::Library;
+use fabriscope_platform::nccl::{Library, set_variable};
 use fabriscope_training::tokens::forwarded;
 use fabriscope_training::{Bound, CommunicationTimes, Cost, Group, Operation};
 use fabriscope_training_plan::collective_of;
@@ -98,6 +98,21 @@ pub struct Comparison {
     pub fluids: Span,
 }
 
+/// What the library itself expects of an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Expected {
+    /// What it is.
+    pub operation: Operation,
+    /// Bytes of the larger buffer of a rank.
+    pub bytes: Bytes,
+    /// Among whom.
+    pub group: Group,
+    /// What it takes here.
+    pub taken: Span,
+    /// As `ncclGroupSimulateEnd` says it.
+    pub estimate: Span,
+}
+
 /// Which groups lie within nodes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GroupsWithin {
@@ -166,7 +181,7 @@ impl<'a> ClusterTimes<'a> {
             )
         })?;
         for (name, value) in &situation.environment {
-            library.settings.set(name, value).map_err(|error| told(&error))?;
+            set_variable(&mut library.settings, name, value).map_err(|error| told(&error))?;
         }
         let cluster =
             Cluster::new(parts.clone()).map_err(|error| refused(error.to_string(), "look at the topology: fabriscope topo check"))?;
@@ -254,6 +269,26 @@ impl<'a> ClusterTimes<'a> {
         let packets = job.benched(Operation::AllReduce, COMPARED, (2, each))?.span;
         let fluids = job.between(Operation::AllReduce, COMPARED, two)?.span;
         Ok(Some(Comparison { algorithm, ranks: two.size, bytes: COMPARED, packets, fluids }))
+    }
+
+    /// What the library itself expects of the collective operations whose times are known.
+    ///
+    /// # Errors
+    /// What users set leaves nothing.
+    pub fn expected(&mut self) -> Result<Vec<Expected>, LabError> {
+        let planned = |operation| matches!(operation, Operation::AllReduce | Operation::AllGather | Operation::ReduceScatter);
+        let known: Vec<_> =
+            self.known.iter().filter(|((operation, ..), _)| planned(*operation)).map(|(key, known)| (*key, *known)).collect();
+        let mut all = Vec::new();
+        for ((operation, bytes, group), known) in known {
+            let within = self.within(group);
+            let each = if within { group.size } else { self.on_each(group) };
+            let algorithms = if within { Algorithm::ALL.to_vec() } else { self.algorithms.clone() };
+            let (_, tuner) = self.plan(group.size.div_ceil(each), each)?;
+            let (choice, _) = chosen(tuner, operation, bytes, &algorithms)?;
+            all.push(Expected { operation, bytes, group, taken: known.span, estimate: choice.estimate });
+        }
+        Ok(all)
     }
 
     /// Whether all groups of the kind lie within nodes.

@@ -4,15 +4,18 @@
 //! `latency + bytes / bandwidth` says is fastest.
 //!
 //! Source: NCCL 2.22.3 and 2.18.3, src/graph/tuning.cc (ncclTopoTuneModel, ncclTopoGetAlgoTime), src/enqueue.cc (topoGetAlgoInfo).
-//! Modelled: all of it but plug-ins and groups of operations. Blackwell: constants of 2.27 in the formulas of 2.22, NVLS with the
+//! Modelled: all of it, groups of operations (`group.rs`) and the file of the example plug-in (`rules.rs`). Blackwell: constants of 2.27 in the formulas of 2.22, NVLS with the
 //! efficiency of 2.27. RCCL: its formulas and the constants of its models.
 //! Not modelled: RCCL's ranges of sizes that override the choice on gfx942; CollNet's all-gather and reduce-scatter, which need
 //! switches that the usual plug-ins do not drive.
 
 mod amd;
+mod group;
 mod model;
+mod rules;
 
 use std::fmt;
+use std::sync::Arc;
 
 use fabriscope_units::{Bytes, Rate, Span};
 
@@ -20,6 +23,9 @@ use crate::algorithm::{Algorithm, Operation, Protocol};
 use crate::communicator::Communicator;
 use crate::error::NcclError;
 use crate::tables;
+
+pub use group::{GroupEstimate, GroupPart};
+pub use rules::{Rule, Rules};
 
 /// What the library believes of an algorithm with a protocol.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -117,6 +123,8 @@ pub struct Tuner {
     ring_threads: u32,
     threads: Option<u32>,
     table: [[[Option<Entry>; 3]; 6]; 5],
+    /// What a tuner's file says.
+    rules: Option<Arc<Rules>>,
 }
 
 impl Tuner {
@@ -138,6 +146,7 @@ impl Tuner {
             ring_threads,
             threads: communicator.settings().threads,
             table: model::table(communicator),
+            rules: communicator.settings().rules.clone(),
         }
     }
 
@@ -150,11 +159,11 @@ impl Tuner {
     /// What the library thinks a message of `bytes` takes, where `bytes` is the larger buffer of a rank.
     #[must_use]
     pub fn estimate(&self, operation: Operation, algorithm: Algorithm, protocol: Protocol, bytes: Bytes) -> Option<Span> {
-        self.time(operation, algorithm, protocol, bytes).map(span)
+        self.time(operation, algorithm, protocol, bytes, 1).map(span)
     }
 
-    /// The same in µs.
-    fn time(&self, operation: Operation, algorithm: Algorithm, protocol: Protocol, bytes: Bytes) -> Option<f64> {
+    /// The same in µs, with so many operations for each channel in the group.
+    fn time(&self, operation: Operation, algorithm: Algorithm, protocol: Protocol, bytes: Bytes, each: u32) -> Option<f64> {
         let Entry { mut latency, mut bandwidth } = self.entry(operation, algorithm, protocol)?;
         let size = bytes.0 >> 6;
         let step = (size > 0).then(|| size.ilog2() as usize);
@@ -178,7 +187,9 @@ impl Tuner {
                 latency *= if self.capability < 80 { 1.9 } else { 1.4 };
             }
         }
-        Some(latency + bytes.0 as f64 / (1000.0 * bandwidth))
+        // Trees take operations of a batch through without a pause.
+        let times = if algorithm == Algorithm::Ring { each } else { each.div_ceil(tables::BATCH) };
+        Some(latency * f64::from(times) + bytes.0 as f64 / (1000.0 * bandwidth))
     }
 
     /// What the library uses for a message, where `bytes` is the larger buffer of a rank.
@@ -194,18 +205,44 @@ impl Tuner {
     /// # Errors
     /// What users set leaves none of them.
     pub fn choose_among(&self, operation: Operation, algorithms: &[Algorithm], bytes: Bytes) -> Result<Choice, NcclError> {
+        if let Some(choice) = self.ruled(operation, algorithms, bytes) {
+            return choice;
+        }
+        self.choose_of(operation, algorithms, bytes, 1)
+    }
+
+    /// What the library itself takes where a group has so many operations for each channel.
+    fn choose_of(&self, operation: Operation, algorithms: &[Algorithm], bytes: Bytes, each: u32) -> Result<Choice, NcclError> {
         let mut best: Option<(f64, Algorithm, Protocol)> = None;
         for algorithm in algorithms.iter().copied() {
             for protocol in Protocol::ALL {
-                if let Some(time) = self.time(operation, algorithm, protocol, bytes)
+                if let Some(time) = self.time(operation, algorithm, protocol, bytes, each)
                     && best.is_none_or(|(known, _, _)| time < known)
                 {
                     best = Some((time, algorithm, protocol));
                 }
             }
         }
-        let (_, algorithm, protocol) = best.ok_or(NcclError::NoAlgorithm { operation })?;
-        self.with(operation, algorithm, protocol, bytes)
+        let (time, algorithm, protocol) = best.ok_or(NcclError::NoAlgorithm { operation })?;
+        Ok(Choice { estimate: span(time), ..self.with(operation, algorithm, protocol, bytes)? })
+    }
+
+    /// What the first line of a tuner's file says that fits and can be done.
+    fn ruled(&self, operation: Operation, algorithms: &[Algorithm], bytes: Bytes) -> Option<Result<Choice, NcclError>> {
+        let fits = |rule: &&Rule| {
+            let there = |algorithm| algorithms.contains(&algorithm) && self.entry(operation, algorithm, rule.protocol).is_some();
+            rule.fits(operation, bytes, (self.nodes, self.ranks)) && rule.algorithm.is_some_and(there)
+        };
+        let rule = self.rules.as_ref()?.rules.iter().find(fits)?;
+        let choice = self.with(operation, rule.algorithm?, rule.protocol, bytes);
+        Some(choice.map(|choice| Choice { channels: self.channels_of(rule, &choice), ..choice }))
+    }
+
+    /// As many channels as the line says, of those that are there.
+    fn channels_of(&self, rule: &Rule, choice: &Choice) -> u32 {
+        let nvls = matches!(choice.algorithm, Algorithm::Nvls | Algorithm::NvlsTree);
+        let most = if nvls { self.nvls_channels } else { self.channels };
+        rule.channels.map_or(choice.channels, |channels| channels.min(most))
     }
 
     /// Channels and threads for an algorithm with a protocol.

@@ -8,5 +8,6 @@ mod channels;
 mod nodes;
 mod refused;
 mod traffic;
+mod tuner_file;
 mod tuning;
 mod variables;

@@ -54,6 +54,8 @@ struct Row {
     /// Out of place and in place.
     cases: [Vec<Case>; 2],
     choice: Option<String>,
+    /// What the library itself expects.
+    estimate: Option<Span>,
     /// Loops and iterations are left out.
     heavy: bool,
 }
@@ -236,7 +238,7 @@ fn row(
     let bytes = count * s.element * blocks;
     let Some(known) = operation.planned() else {
         let case = |in_place| vec![Case { count, plan: None, in_place }];
-        return Ok(Row { bytes, count, cases: [case(false), case(true)], choice: None, heavy: false });
+        return Ok(Row { bytes, count, cases: [case(false), case(true)], choice: None, estimate: None, heavy: false });
     };
     let choice = tuner.choose(known, Bytes(bytes.max(1)))?;
     let plan = |count: u64, in_place| Plan::new(channels, choice, count, Bytes(s.element), s.root, in_place).map(Arc::new);
@@ -261,9 +263,10 @@ fn row(
         lengths.into_iter().map(case).collect()
     };
     let channels = plan(counted(count), false)?.parts.len();
+    let estimate = s.estimate.then_some(choice.estimate);
     let choice =
         format!("{bytes} bytes: {} {}, {channels} channels of {} threads", choice.algorithm.name(), choice.protocol.name(), choice.threads);
-    Ok(Row { bytes, count, cases: [cases(false)?, cases(true)?], choice: Some(choice), heavy })
+    Ok(Row { bytes, count, cases: [cases(false)?, cases(true)?], choice: Some(choice), estimate, heavy })
 }
 
 /// Steps of the longest lane of rank 0.

@@ -2,7 +2,10 @@
 //!
 //! Source: nccl-tests 2.19.6, src/common.cu.
 
+use std::sync::Arc;
+
 use fabriscope_nccl as nccl;
+use fabriscope_platform::nccl::set_variable;
 use fabriscope_tool::UsageError;
 use fabriscope_tool::arguments::Meaning::{Harmless, Refused, Usual};
 use fabriscope_tool::arguments::{self, Given, Opt, Takes, opt};
@@ -33,12 +36,15 @@ pub(crate) const OPTIONS: &[Opt] = &[
     opt('T', "timeout", Takes::Value("seconds"), Harmless("a simulated job that waits for ever ends with an error"), "timeout"),
     opt('J', "output_file", Takes::Value("file"), Refused("use --json of `bench` for the same as data"), ""),
     opt('\0', "env", Takes::Value("NAME=VALUE"), Usual, "a variable of the library, as NCCL_ALGO=Ring (not of the real tool)"),
+    opt('\0', "tuner-line", Takes::Value("LINE"), Usual, "choose by this line of a tuner's file; may be repeated (not of the real tool)"),
+    opt('\0', "estimate", Takes::Nothing, Usual, "say beside each size what NCCL itself would expect (not of the real tool)"),
     opt('\0', "exact", Takes::Nothing, Usual, "simulate every iteration and every loop of long messages (not of the real tool)"),
     opt('h', "help", Takes::Nothing, Usual, "show this page"),
 ];
 
 const NOTES: &str = "\nIn place of mpirun: --nodes and --ppn, ranks on each node (default one node, all its GPUs).\n\
-Variables: NCCL_ALGO, NCCL_PROTO, NCCL_MIN_NCHANNELS, NCCL_MAX_NCHANNELS, NCCL_BUFFSIZE, NCCL_P2P_LEVEL, NCCL_NET_GDR_LEVEL, …\n";
+Variables: NCCL_ALGO, NCCL_PROTO, NCCL_MIN_NCHANNELS, NCCL_MAX_NCHANNELS, NCCL_BUFFSIZE, NCCL_P2P_LEVEL, NCCL_NET_GDR_LEVEL, \
+NCCL_TUNER_CONFIG_FILE, …\n";
 
 /// A resolved command line.
 pub(super) struct Settings {
@@ -58,6 +64,8 @@ pub(super) struct Settings {
     pub average: u64,
     /// Nothing is left out.
     pub exact: bool,
+    /// What the library itself expects is said as well.
+    pub estimate: bool,
     pub variables: nccl::Settings,
 }
 
@@ -88,8 +96,10 @@ impl Settings {
             root: 0,
             average: 1,
             exact: false,
+            estimate: false,
             variables: usual.clone(),
         };
+        let mut lines = Vec::new();
         for given in &parsed.options {
             let number = |low, high| arguments::number(given, low, high);
             let size = || arguments::size(&given.typed, given.value.as_deref().unwrap_or_default(), 1, MOST_BYTES);
@@ -111,10 +121,15 @@ impl Settings {
                 "root" => s.root = number(0, u64::from(u32::MAX))? as u32,
                 "average" => s.average = number(0, 3)?,
                 "exact" => s.exact = true,
+                "estimate" => s.estimate = true,
+                "tuner-line" => lines.push(tuner_line(given)?),
                 "env" => variable(given, &mut s.variables)?,
                 "help" => return Err(UsageError::Help { text: arguments::help(tool, operation.about(), OPTIONS, NOTES) }),
                 _ => {}
             }
+        }
+        if !lines.is_empty() {
+            s.variables.rules = Some(Arc::new(nccl::Rules { rules: lines }));
         }
         if least > most {
             let what = format!("-b {least} -e {most}: the smallest size is larger than the largest");
@@ -133,11 +148,16 @@ fn word(given: &Given, known: &[(&'static str, u64)], names: &'static str) -> Re
     found.ok_or(UsageError::NotOneOf { option: given.typed.clone(), value, known: names })
 }
 
+fn tuner_line(given: &Given) -> Result<nccl::Rule, UsageError> {
+    let text = given.value.clone().unwrap_or_default();
+    text.parse().map_err(|remedy| UsageError::Conflict { what: format!("{} {text}", given.typed), remedy })
+}
+
 fn variable(given: &Given, variables: &mut nccl::Settings) -> Result<(), UsageError> {
     let text = given.value.clone().unwrap_or_default();
     let conflict = |remedy: String| UsageError::Conflict { what: format!("{} {text}", given.typed), remedy };
     let (name, value) = text.split_once('=').ok_or_else(|| conflict("write NAME=VALUE, as NCCL_ALGO=Ring".to_owned()))?;
-    match variables.set(name, value) {
+    match set_variable(variables, name, value) {
         Ok(true) => Ok(()),
         Ok(false) => Err(conflict("no such variable matters here; `--help` names those that do".to_owned())),
         Err(error) => Err(conflict(error.in_full())),

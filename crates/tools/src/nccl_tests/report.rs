@@ -49,6 +49,9 @@ pub(super) fn report(job: &Job, results: &Measured, done: usize) -> ToolOutput {
         }
         output.text.push('\n');
         output.remarks.extend(row.choice.clone());
+        if let (Some(estimate), Some(taken)) = (row.estimate, spans.first()) {
+            expected(&mut output, row.bytes, estimate, time(job, row, 0, taken));
+        }
         output.remarks.extend(remarks.iter().cloned());
     }
     if done < job.rows.len() {
@@ -60,6 +63,14 @@ pub(super) fn report(job: &Job, results: &Measured, done: usize) -> ToolOutput {
     let _ = write!(output.text, "# Out of bounds values : {wrong} {verdict}\n# Avg bus bandwidth    : {mean:.6} \n#\n");
     let _ = write!(output.text, "# Collective test concluded: {}\n#\n", job.operation.tool());
     output
+}
+
+/// What the library itself expects of a size, beside what it took.
+fn expected(output: &mut ToolOutput, bytes: u64, estimate: Span, taken: f64) {
+    let us = estimate.as_us_f64();
+    let ratio = if taken > 0.0 { format!("{:.2}", us / taken) } else { "-".to_owned() };
+    output.remarks.push(format!("{bytes} bytes: the library expects {us:.2} us, {ratio} of the time out of place"));
+    output.points.push(Point { size: Bytes(bytes), metric: "estimate", unit: "us", value: us });
 }
 
 /// Time of an operation in µs, over the ranks as asked; messages that were run at two lengths are continued as they grew.

@@ -32,7 +32,7 @@ fn goal(text: &str) -> Trace {
 
 fn computed(gaps: Gaps) -> Span {
     let trace = goal("num_ranks 1\nrank 0 {\na: calc 1000\nb: calc 500\nb requires a\n}\n");
-    lower(&trace, &LowerOptions { gaps }, &mut Ring).unwrap().schedule.stats().computed
+    lower(&trace, &LowerOptions { gaps, ..LowerOptions::default() }, &mut Ring).unwrap().schedule.stats().computed
 }
 
 #[test]

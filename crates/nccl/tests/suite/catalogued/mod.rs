@@ -70,10 +70,15 @@ pub fn facts(node: &ResolvedNode, gigabits: u64) -> Facts {
 
 /// One rank for each GPU of `nodes` nodes, node by node.
 pub fn communicator(catalog: &Catalog, known: (&'static str, u64), nodes: u32) -> Communicator {
+    communicator_with(catalog, known, nodes, Settings::default())
+}
+
+/// The same where users set variables that matter after the search.
+pub fn communicator_with(catalog: &Catalog, known: (&'static str, u64), nodes: u32, settings: Settings) -> Communicator {
     let kind = kind(catalog, known, nodes == 1);
     let gpus = kind.topology.gpus() as u32;
     let seats: Vec<RankPlacement> = (0..nodes * gpus).map(|rank| RankPlacement { node: rank / gpus, gpu: rank % gpus }).collect();
-    Communicator::new(vec![kind], &vec![0; nodes as usize], &seats, Settings::default()).unwrap()
+    Communicator::new(vec![kind], &vec![0; nodes as usize], &seats, settings).unwrap()
 }
 
 /// A rate in GB/s, as the files of the library say it.
