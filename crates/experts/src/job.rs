@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fabriscope_catalog::{ExpertLibrary, Interface, Rdma};
+use fabriscope_catalog::{ExpertLibrary, Interface, Poster, Rdma};
 use fabriscope_node::{Record, exchange_keys};
 use fabriscope_platform::{Binding, Target, path_mtu};
 use fabriscope_units::{Bytes, Rate, Span};
@@ -90,6 +90,19 @@ pub enum ExchangeError {
         /// The library.
         library: String,
     },
+    /// A library for other adapters.
+    #[error("`{library}` {posts}, and the adapters here are driven through `{adapters}`")]
+    #[diagnostic(help("give --library with one of: {others}, or run on one node, whose links need no adapter"))]
+    OtherAdapters {
+        /// The library.
+        library: String,
+        /// What it does with which.
+        posts: String,
+        /// Those of the cluster.
+        adapters: Interface,
+        /// Libraries for these.
+        others: String,
+    },
     /// Adapters without writes.
     #[error("the adapters do not write remote memory, which the exchange between nodes needs")]
     #[diagnostic(help("use another cluster, or one node"))]
@@ -128,6 +141,40 @@ impl Net {
 /// What each rank measured of each kernel: from the begin that is common to all to its end there.
 pub(crate) type Measured = Record<Vec<Vec<Span>>>;
 
+/// A library as a part has it.
+#[derive(Debug, Clone, Copy)]
+pub struct NamedLibrary<'t> {
+    /// The part's name.
+    pub name: &'t str,
+    /// Through what it drives adapters.
+    pub interface: Interface,
+    /// What it costs.
+    pub library: &'t ExpertLibrary,
+}
+
+impl NamedLibrary<'_> {
+    /// Whether it drives the adapters of a machine like `target`.
+    ///
+    /// # Errors
+    /// Adapters of another interface; those that do not write.
+    pub fn drives(&self, target: &Target) -> Result<(), ExchangeError> {
+        if self.interface != target.interface {
+            let posts = match self.library.poster {
+                Poster::Gpu => format!("posts from the GPU (IBGDA), to adapters with `{}`", self.interface),
+                Poster::Proxy => format!("drives adapters through `{}`", self.interface),
+            };
+            let others = target.experts.iter().filter(|(_, interface, _)| *interface == target.interface);
+            let others: Vec<&str> = others.map(|(name, ..)| name.as_str()).collect();
+            let others = if others.is_empty() { "none in the catalogue".to_owned() } else { others.join(", ") };
+            return Err(ExchangeError::OtherAdapters { library: self.name.to_owned(), posts, adapters: target.interface, others });
+        }
+        if target.rdma != Rdma::ReadWrite {
+            return Err(ExchangeError::NoWrites);
+        }
+        Ok(())
+    }
+}
+
 /// What all ranks of a job know.
 pub struct Job {
     pub(crate) library: ExpertLibrary,
@@ -152,10 +199,12 @@ impl Job {
     ///
     /// # Errors
     /// Experts that do not fit the GPUs, adapters or a library that cannot do it.
-    pub fn new((name, library): (&str, &ExpertLibrary), target: &Target, shape: Shape, kernels: Vec<Kernel>) -> Result<Job, ExchangeError> {
+    pub fn new(of: NamedLibrary<'_>, target: &Target, shape: Shape, kernels: Vec<Kernel>) -> Result<Job, ExchangeError> {
+        let NamedLibrary { name, library, .. } = of;
         check(&shape)?;
-        if shape.nodes > 1 && target.rdma != Rdma::ReadWrite {
-            return Err(ExchangeError::NoWrites);
+        let scattered = kernels.iter().any(|kernel| kernel.exchange == Exchange::Scattered);
+        if shape.nodes > 1 || scattered && shape.per_node > 1 && !library.within_node {
+            of.drives(target)?;
         }
         let routing = Routing::draw(shape);
         let forwarded = kernels.iter().find_map(|kernel| match kernel.exchange {

@@ -22,6 +22,6 @@ mod scattered;
 pub mod whole;
 mod wires;
 
-pub use job::{Exchange, ExchangeError, Job, Kernel, Phase};
+pub use job::{Exchange, ExchangeError, Job, Kernel, NamedLibrary, Phase};
 pub use program::run;
 pub use routing::{Routing, Shape};

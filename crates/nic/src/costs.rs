@@ -40,6 +40,8 @@ macro_rules! nic_parameters {
                 /// What a packet of SRD takes both adapters together beyond a datagram's latency: choice of a path, the record for sending
                 /// it again, the check for duplicates.
                 srd_latency: Span = Span::ZERO,
+                /// Time of the send engine per RDMA WRITE, all queue pairs together, where that is more than `message_interval`.
+                write_interval: Span = Span::ZERO,
                 /// Time that an atomic operation keeps the unit busy which carries them out one at a time, for all queue pairs together
                 /// (IBA vol. 1 §9.4.5: atomic between all queue pairs of the adapter).
                 atomic_interval: Span = Span::ZERO,
@@ -87,6 +89,13 @@ impl NicCosts {
         ReadAhead { initial: self.read_ahead, growth: self.read_ahead_growth }
     }
 
+    /// Time of the send engine for a message: of a WRITE, or of anything else.
+    #[inline]
+    #[must_use]
+    pub fn engine_interval(&self, write: bool) -> Span {
+        if write { self.message_interval.max(self.write_interval) } else { self.message_interval }
+    }
+
     /// The shortest time between two messages of one send queue.
     #[must_use]
     pub fn message_spacing(&self) -> Span {
@@ -104,6 +113,7 @@ pub(crate) mod tests {
             tx_latency: Span::from_ns(100),
             rx_latency: Span::from_ns(100),
             srd_latency: Span::ZERO,
+            write_interval: Span::ZERO,
             atomic_interval: Span::ZERO,
             read_block: Bytes::ZERO,
             message_interval: Span::from_ns(10),
@@ -152,5 +162,8 @@ pub(crate) mod tests {
     fn the_slower_of_engine_and_queue_spaces_messages() {
         assert_eq!(costs().message_spacing(), Span::from_ns(25));
         assert_eq!(NicCosts { message_interval: Span::from_ns(50), ..costs() }.message_spacing(), Span::from_ns(50));
+        let writes = NicCosts { write_interval: Span::from_ns(800), ..costs() };
+        assert_eq!((writes.engine_interval(false), writes.engine_interval(true)), (Span::from_ns(10), Span::from_ns(800)));
+        assert_eq!(costs().engine_interval(true), Span::from_ns(10));
     }
 }

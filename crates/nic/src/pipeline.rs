@@ -162,7 +162,7 @@ impl Pipeline {
         let mut begin = Begin { at: now, gap: Span::ZERO };
         if t.starts_message && !(t.responder && t.message_bytes == 0) {
             let interval = if t.read_response { self.costs.read_interval } else { self.costs.wqe_interval };
-            begin = self.engine.begin(&self.costs, now, queue, interval);
+            begin = self.engine.begin(now, queue, (self.costs.engine_interval(is_write(t.packet.opcode)), interval));
         }
         let begun = begin.at;
         if t.responder && is_atomic_response(t.packet.opcode) {
@@ -301,6 +301,13 @@ pub fn is_atomic_response(opcode: u8) -> bool {
     opcode == Opcode::RC_ATOMIC_ACKNOWLEDGE.as_u8()
 }
 
+/// Whether a packet begins a WRITE, over any transport.
+#[inline]
+fn is_write(opcode: u8) -> bool {
+    const WRITES: [Operation; 3] = [Operation::WriteFirst, Operation::WriteOnly, Operation::WriteOnlyImm];
+    WRITES.iter().any(|write| *write as u8 == opcode & 31)
+}
+
 fn is_reliable_datagram(opcode: u8) -> bool {
     opcode >> 5 == Transport::Rud as u8 && opcode & 31 != Operation::Acknowledge as u8
 }
@@ -347,6 +354,22 @@ mod tests {
         // Inline data are there.
         let inline = Transmit { fetch: Bytes::ZERO, ..packet(0, 100) };
         assert_eq!(idle(costs()).build(ns(5), &inline, &mut Hops::default()), Built { begun: ns(5), complete: ns(5), ready: ns(105) });
+    }
+
+    /// Two messages of two queues: writes are spaced by their own interval, sends by that of the engine.
+    #[test]
+    fn writes_may_take_the_engine_longer() {
+        let second = |operation: Operation| {
+            let mut nic = idle(NicCosts { write_interval: Span::from_ns(800), ..costs() });
+            let message = |qp| {
+                let opcode = (Transport::Rud as u8) << 5 | operation as u8;
+                Transmit { packet: Packet { opcode, ..Packet::default() }, fetch: Bytes::ZERO, ..packet(qp, 100) }
+            };
+            let _ = nic.build(ns(0), &message(0), &mut Hops::default());
+            nic.build(ns(0), &message(1), &mut Hops::default()).begun
+        };
+        assert_eq!([Operation::SendOnly, Operation::SendFirst].map(second), [ns(10); 2]);
+        assert_eq!([Operation::WriteOnly, Operation::WriteFirst, Operation::WriteOnlyImm].map(second), [ns(800); 3]);
     }
 
     #[test]

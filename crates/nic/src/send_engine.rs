@@ -1,6 +1,6 @@
 //! The send engine: how fast a NIC begins messages, and how far it reads ahead in each queue.
 //!
-//! Modelled: one engine for all queues with a message rate; an interval between the work requests of one queue, and one between READ
+//! Modelled: one engine for all queues with a message rate, which may be lower for WRITEs; an interval between the work requests of one queue, and one between READ
 //! responses; a pause of the bus between fetches of different messages; read-ahead per queue (`node::pcie`). What is known of the queues
 //! of a NIC with many is forgotten when it makes no difference any more. Packets smaller than what is read at a time wait for their block.
 //! Not modelled: several engines in parallel, arbitration between queues (`verbs` picks them in turn).
@@ -9,8 +9,6 @@ use fabriscope_node::ReadStream;
 use fabriscope_prefetch::prefetch;
 use fabriscope_units::{Span, Time};
 use rustc_hash::FxHashMap;
-
-use crate::costs::NicCosts;
 
 /// The engine and its queues: requester and responder side of each queue pair.
 #[derive(Debug, Clone, Default)]
@@ -104,18 +102,18 @@ impl SendEngine {
         self.most = (2 * self.others.len()).max(FEW);
     }
 
-    /// Begins a message of `queue` at `now`, or as soon as engine and queue may; the queue takes `interval` for it.
+    /// Begins a message of `queue` at `now`, or as soon as engine and queue may; they take `engine` and `interval` for it.
     #[inline]
-    pub fn begin(&mut self, costs: &NicCosts, now: Time, queue: usize, interval: Span) -> Begin {
+    pub fn begin(&mut self, now: Time, queue: usize, (engine, interval): (Span, Span)) -> Begin {
         let begun = now.max(self.free);
-        self.free = begun + costs.message_interval;
+        self.free = begun + engine;
         if self.others.len() > self.most {
             self.forget(now);
         }
         let own = self.queue(queue);
         let at = begun.max(own.free);
         own.free = at + interval;
-        Begin { at, gap: if self.last == Some(queue) { interval } else { costs.message_interval } }
+        Begin { at, gap: if self.last == Some(queue) { interval } else { engine } }
     }
 
     /// Payload is fetched for `queue`: what it has read so far.
@@ -156,9 +154,9 @@ mod tests {
 
     #[test]
     fn one_queue_keeps_its_interval_and_many_the_message_rate() {
-        let (costs, wqe) = (costs(), Span::from_ns(25));
+        let spans = (costs().message_interval, Span::from_ns(25));
         let mut engine = SendEngine::new();
-        let begin = |engine: &mut SendEngine, queue| engine.begin(&costs, Time::ZERO, queue, wqe).at.as_ps() / 1000;
+        let begin = |engine: &mut SendEngine, queue| engine.begin(Time::ZERO, queue, spans).at.as_ps() / 1000;
         // 25 ns apart in one queue.
         assert_eq!([begin(&mut engine, 0), begin(&mut engine, 0), begin(&mut engine, 0)], [0, 25, 50]);
         // 10 ns apart over all: the engine was asked three times.
@@ -168,13 +166,14 @@ mod tests {
     /// Thousands of queues in turn: each is as if all were kept, and those that rest take no room.
     #[test]
     fn queues_that_rest_are_forgotten() {
-        let (costs, wqe) = (costs(), Span::from_ns(25));
+        let wqe = Span::from_ns(25);
+        let spans = (costs().message_interval, wqe);
         let mut engine = SendEngine::new();
         for round in 0..20_000u64 {
             let now = Time::from_ps(round * 10_000_000);
             let queue = DIRECT + (round % 5_000) as usize;
-            assert_eq!(engine.begin(&costs, now, queue, wqe).at, now);
-            assert_eq!(engine.begin(&costs, now, queue, wqe).at, now + wqe, "its interval is kept");
+            assert_eq!(engine.begin(now, queue, spans).at, now);
+            assert_eq!(engine.begin(now, queue, spans).at, now + wqe, "its interval is kept");
             assert!(engine.others.len() <= FEW + 1);
         }
     }
@@ -183,8 +182,9 @@ mod tests {
     fn a_change_of_queue_pauses_the_bus_by_the_message_interval() {
         let mut engine = SendEngine::new();
         let costs = costs();
+        let spans = (costs.message_interval, costs.wqe_interval);
         let _ = engine.reads(0);
-        assert_eq!(engine.begin(&costs, Time::ZERO, 0, costs.wqe_interval).gap, costs.wqe_interval);
-        assert_eq!(engine.begin(&costs, Time::ZERO, 1, costs.wqe_interval).gap, costs.message_interval);
+        assert_eq!(engine.begin(Time::ZERO, 0, spans).gap, costs.wqe_interval);
+        assert_eq!(engine.begin(Time::ZERO, 1, spans).gap, costs.message_interval);
     }
 }

@@ -83,8 +83,8 @@ pub struct Target {
     pub cores: Option<AdapterCores>,
     /// Defaults of perftest, if the cluster's software has them; otherwise the tool's own.
     pub perftest: Option<Perftest>,
-    /// Libraries that exchange tokens among experts, by name.
-    pub experts: Vec<(String, ExpertLibrary)>,
+    /// Libraries that exchange tokens among experts, by name, and through what each drives adapters.
+    pub experts: Vec<(String, Interface, ExpertLibrary)>,
     /// Each iteration of a tool is simulated, though it repeats those before: somebody counts or takes down what happens, or others use the
     /// network beside it.
     pub every_iteration: bool,
@@ -167,7 +167,7 @@ impl Target {
             processor: Processor::of(&parts.sole().node.cpu, parts.sole().node.sockets),
             cores: parts.sole().node.dpu.as_ref().and_then(AdapterCores::of),
             perftest: parts.sole().software.perftest.clone().or_else(|| parts.perftest.perftest.clone()),
-            experts: parts.experts.iter().filter_map(|part| Some((part.name.clone(), part.experts.clone()?))).collect(),
+            experts: parts.experts.iter().filter_map(|part| Some((part.name.clone(), part.interface, part.experts.clone()?))).collect(),
             every_iteration: true,
         }
     }

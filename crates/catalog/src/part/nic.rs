@@ -1,6 +1,6 @@
 //! A network adapter: the times its engines need and the sizes of its queues and buffers.
 //!
-//! Modelled: one send engine shared by all queue pairs (`message_interval`), a limit per queue pair
+//! Modelled: one send engine shared by all queue pairs (`message_interval`, `write_interval`), a limit per queue pair
 //! (`wqe_interval`), a responder that reads ahead of the wire (`read_ahead`), write-combined doorbells, a cache of the
 //! contexts of queue pairs (`contexts`), connections over TCP (`iwarp`), cores of its own (`dpu`).
 //! Not modelled: caches of translations, on-chip switching, offloads beyond RDMA.

@@ -56,7 +56,7 @@ pub(super) fn normal(parsed: &Parsed, target: &Target) -> Result<Prepared, Usage
     let of = library(parsed, target, USUAL)?;
     let usual = Shape { nodes: 1, per_node: 1, tokens: 4096, topk: 8, groups: 4, experts: 256, hidden: 7168, seed: 0 };
     let shape = shape(parsed, target, usual)?;
-    let forwarding = of.1.forwarding.as_ref();
+    let forwarding = of.library.forwarding.as_ref();
     let mut processors = forwarding.map_or(2, |of| *of.processors);
     let mut chunks = vec![forwarding.map_or(1, |of| u64::from(*of.chunk))];
     let mut both = false;

@@ -6,8 +6,7 @@ mod deepep;
 mod pplx;
 mod rails;
 
-use fabriscope_catalog::ExpertLibrary;
-use fabriscope_experts::{ExchangeError, Job, Kernel};
+use fabriscope_experts::{ExchangeError, Job, Kernel, NamedLibrary};
 pub use fabriscope_experts::{Routing, Shape};
 use fabriscope_node::{Main, Ties};
 use fabriscope_platform::Target;
@@ -109,13 +108,13 @@ const SEED: Opt = opt('\0', "seed", Takes::Value("number"), Usual, "seed of the 
 const LIBRARY: Opt = opt('\0', "library", Takes::Value("part"), Usual, "library, a part of the kind software with a table [experts]");
 
 /// The library that the command line names, or the usual one.
-fn library<'t>(parsed: &Parsed, target: &'t Target, usual: &str) -> Result<(&'t str, &'t ExpertLibrary), UsageError> {
+fn library<'t>(parsed: &Parsed, target: &'t Target, usual: &str) -> Result<NamedLibrary<'t>, UsageError> {
     let name =
         parsed.options.iter().rev().find(|given| given.name == LIBRARY.long).and_then(|given| given.value.as_deref()).unwrap_or(usual);
-    let found = target.experts.iter().find(|(known, _)| known == name);
-    found.map(|(name, library)| (name.as_str(), library)).ok_or_else(|| UsageError::Conflict {
+    let found = target.experts.iter().find(|(known, ..)| known == name);
+    found.map(|(name, interface, library)| NamedLibrary { name, interface: *interface, library }).ok_or_else(|| UsageError::Conflict {
         what: format!("there is no library `{name}` that exchanges tokens among experts"),
-        remedy: format!("give one of {}", target.experts.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ")),
+        remedy: format!("give one of {}", target.experts.iter().map(|(name, ..)| name.as_str()).collect::<Vec<_>>().join(", ")),
     })
 }
 
@@ -146,7 +145,7 @@ fn refused(error: &ExchangeError) -> UsageError {
 
 /// A job of kernels whose times `report` prints.
 fn prepared(
-    library: (&str, &ExpertLibrary),
+    library: NamedLibrary<'_>,
     target: &Target,
     (shape, kernels): (Shape, Vec<Kernel>),
     report: impl FnOnce(&Job) -> ToolOutput + 'static,

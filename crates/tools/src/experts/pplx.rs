@@ -20,7 +20,7 @@ use fabriscope_tool::{Placing, Point, Prepared, Rows, ToolOutput, UsageError};
 use fabriscope_units::{Bytes, Span};
 
 use super::deepep::fp8;
-use super::{HELP, LIBRARY, SEED, gigabytes, library, mean, prepared, shape};
+use super::{HELP, LIBRARY, SEED, gigabytes, library, mean, prepared, refused, shape};
 use crate::xccl;
 
 pub(super) const OPTIONS: &[Opt] = &[
@@ -61,8 +61,11 @@ pub(super) fn prepare(parsed: &Parsed, target: &Target) -> Result<Prepared, Usag
             })
         }
         "nvshmem" => {
+            if shape.nodes > 1 {
+                of.drives(target).map_err(|error| refused(&error))?;
+            }
             let lengths = lengths(room, shape.ranks());
-            let job = Arc::new(WholeJob::new(target, of.1, lengths.clone()));
+            let job = Arc::new(WholeJob::new(target, of.library, lengths.clone()));
             let main = |_| -> Main {
                 let job = job.clone();
                 Box::new(move |process| Box::pin(whole::run(process, job)))
