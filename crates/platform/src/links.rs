@@ -21,4 +21,3 @@ pub fn links_of_gpu(parts: &ResolvedCluster) -> Option<Rate> {
     let peers = if apart { gpus.len() as u64 - 1 } else { 1 };
     Some(Rate::from_bps(one.as_bps() * peers))
 }
-

@@ -92,6 +92,7 @@ pub enum Dispatcher {
 
 /// A job over GPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct Layout {
     /// GPUs that share the matrices of a layer.
     pub tensor: u32,

@@ -1,8 +1,8 @@
 //! What the library itself expects of the operations of a step, beside what they take here.
 
+use fabriscope_lab::training::times::ClusterTimes;
 use fabriscope_report::{Cell, Column, Grid};
 use fabriscope_units::Span;
-use fabriscope_lab::training::times::ClusterTimes;
 
 use crate::error::Error;
 

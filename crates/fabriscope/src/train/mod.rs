@@ -10,8 +10,8 @@ mod written;
 
 use fabriscope_catalog::{Catalog, ResolvedCluster, Variable};
 use fabriscope_lab::training::hcl::HclTimes;
-use fabriscope_lab::training::job::{Job, made};
 pub(crate) use fabriscope_lab::training::job::Named;
+use fabriscope_lab::training::job::{Job, made};
 pub(crate) use fabriscope_lab::training::times::{ClusterTimes, Network};
 use fabriscope_lab::training::{TrainingRequest, answered, beside, whole};
 use fabriscope_nccl::Settings;

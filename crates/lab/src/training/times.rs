@@ -389,7 +389,7 @@ impl<'a> ClusterTimes<'a> {
     }
 
     /// Tokens to experts by kernels of their own: what goes along rails to the other nodes and, meanwhile, on the links of the node.
-    fn by_nodes(&mut self, operation: Operation, bytes: Bytes, group: Group) -> Result<Known, Error> {
+    fn by_nodes(&mut self, operation: Operation, bytes: Bytes, group: Group) -> Result<Known, LabError> {
         let each = if self.within(group) { group.size } else { self.on_each(group) };
         let sent = forwarded(operation, bytes, group, each).unwrap_or_default();
         // Counts go before the tokens.
