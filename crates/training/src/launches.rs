@@ -12,23 +12,9 @@
 use fabriscope_catalog::Transformer;
 use fabriscope_units::Span;
 
-use crate::layer::{self, Entry, Modules, What, Work};
+use crate::layer::{self, Entry, Modules, Work};
 use crate::layout::{Dispatcher, Layout, Precision};
 use crate::roofline::{Kernel, Roofline};
-use crate::step::Piece;
-
-/// What the host launches as graphs: one launch for all kernels of a module.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Graphs {
-    /// Attention.
-    pub attention: bool,
-    /// Feed-forward matrices of layers without experts.
-    pub feed_forward: bool,
-    /// The router, shared experts and counts of tokens.
-    pub router: bool,
-    /// Everything: the host is never late, and nobody waits for counts.
-    pub iteration: bool,
-}
 
 /// Kernels of the router and of what comes before tokens leave: by the collective library, by kernels of their own. Basis: published, forward.
 const ROUTER: [u64; 2] = [31, 17];
@@ -36,28 +22,21 @@ const ROUTER: [u64; 2] = [31, 17];
 /// Launches forward and backward.
 type Launches = [u64; 2];
 
-/// Adds waits for the host to the passes of a layer.
-pub(crate) fn add_waits(model: &Transformer, layout: &Layout, roofline: &Roofline, with_experts: bool, piece: &mut Piece) {
-    let Some(launch) = roofline.launch().filter(|_| !layout.graphs.iteration) else { return };
+/// How long the GPU waits for the host in both passes of a layer, of which these are the entries.
+pub(crate) fn waits(model: &Transformer, layout: &Layout, roofline: &Roofline, with_experts: bool, entries: [&[Entry]; 2]) -> [Span; 2] {
+    let Some(launch) = roofline.launch().filter(|_| !layout.graphs.iteration) else { return [Span::ZERO; 2] };
     let modules = layer::modules(model, layout, with_experts);
     let (before, behind) = launches(&modules, layout);
     let again = layer::again(model, layout, with_experts);
     let repeated: u64 = again.iter().map(|work| counted(work)[0]).sum();
+    let busy = |entries: &[Entry]| -> Span { entries.iter().map(|entry| entry.exposed).sum() };
+    let host = |launches: u64| launch * launches;
     // The GPU until the counts are there, and behind them.
     let split = modules.attention.len() + modules.second.len();
-    let busy = |entries: &[Entry]| -> Span { entries.iter().map(|entry| entry.exposed).sum() };
-    let (first, experts) = piece.forward.split_at(split.min(piece.forward.len()));
+    let (first, experts) = entries[0].split_at(split.min(entries[0].len()));
     let (first, experts) = (busy(first), busy(experts));
-    let host = |launches: u64| launch * launches;
     let longest = (first + experts).max(host(before[0] + behind[0])).max(host(behind[0]) + first);
-    let forward = longest - (first + experts);
-    let backward = host(before[1] + behind[1] + repeated).saturating_sub(busy(&piece.backward));
-    for (entries, wait) in [(&mut piece.forward, forward), (&mut piece.backward, backward)] {
-        if wait > Span::ZERO {
-            entries.push(Entry::alone(What::Host, wait));
-        }
-    }
-    piece.sum();
+    [longest - (first + experts), host(before[1] + behind[1] + repeated).saturating_sub(busy(entries[1]))]
 }
 
 /// Launches until the counts of tokens are there, and behind them.
@@ -99,6 +78,7 @@ fn of_experts(work: &[Work], precision: Precision) -> Launches {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::Graphs;
     use fabriscope_catalog::Catalog;
 
     fn of(name: &str, layout: &Layout) -> (Launches, Launches) {

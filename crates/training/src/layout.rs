@@ -4,7 +4,6 @@
 
 use fabriscope_catalog::Transformer;
 
-use crate::launches::Graphs;
 use crate::times::Group;
 
 /// What is computed a second time in the backward pass instead of being kept.
@@ -88,6 +87,19 @@ pub enum Dispatcher {
     AllToAll,
     /// One for each node, and from there to its GPUs, by kernels of their own (Megatron-LM: `flex`, with DeepEP or HybridEP behind it).
     Flex,
+}
+
+/// What the host launches as graphs: one launch for all kernels of a module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Graphs {
+    /// Attention.
+    pub attention: bool,
+    /// Feed-forward matrices of layers without experts.
+    pub feed_forward: bool,
+    /// The router, shared experts and counts of tokens.
+    pub router: bool,
+    /// Everything: the host is never late, and nobody waits for counts.
+    pub iteration: bool,
 }
 
 /// A job over GPUs.

@@ -37,7 +37,6 @@ pub mod streaming;
 mod times;
 pub mod tokens;
 
-pub use launches::Graphs;
-pub use layout::{Attention, Dispatcher, Indivisible, Layout, LayoutError, Precision, Recompute, Schedule, Sharding};
+pub use layout::{Attention, Dispatcher, Graphs, Indivisible, Layout, LayoutError, Precision, Recompute, Schedule, Sharding};
 pub use step::{Step, StepError, step};
 pub use times::{Bound, CommunicationTimes, Cost, Group, Operation};

@@ -295,7 +295,11 @@ impl<T: CommunicationTimes> PieceBuilder<'_, T> {
         if with_experts && self.layout.overlap_experts && self.layout.micro_batches() > 1 {
             hide_tokens(&mut piece);
         }
-        launches::add_waits(self.model, self.layout, self.roofline, with_experts, &mut piece);
+        let [forward, backward] = launches::waits(self.model, self.layout, self.roofline, with_experts, [&piece.forward, &piece.backward]);
+        for (entries, wait) in [(&mut piece.forward, forward), (&mut piece.backward, backward)] {
+            entries.extend((wait > Span::ZERO).then(|| Entry::alone(What::Host, wait)));
+        }
+        piece.sum();
         if self.layout.sharding == Sharding::Parameters {
             self.share(&mut piece, with_experts)?;
         }

@@ -88,12 +88,13 @@ fn a_lab_runs_the_step_message_by_message() {
 }
 
 /// Options of `train` that are no keys of a lab: what is asked besides the step, and the key of the lab that says it.
-const OTHERS: [&str; 24] = [
+const OTHERS: [&str; 26] = [
     "catalog",
     "checkpoint-every",
     "color",
     "csv",
     "engine",
+    "estimates",
     "format",
     "help",
     "jitter",
@@ -111,6 +112,7 @@ const OTHERS: [&str; 24] = [
     "storage-rate",
     "straggler",
     "trace",
+    "tuner",
     "version",
     "write-trace",
 ];

@@ -162,7 +162,7 @@ impl<'a> Train<'a> {
     /// No such model or cluster, GPUs of which nothing is known, a layout that does not divide, too few GPUs, too little memory.
     pub fn outcome(self) -> Result<Outcome, Error> {
         let catalog = catalog(self.catalog)?;
-        let parts = self.cluster.resolve_alike(catalog)?;
+        let parts = self.parts(catalog)?;
         if let Some(outcome) = self.request.other_kinds(catalog, &parts, self.searched)? {
             return Ok(outcome);
         }
@@ -266,11 +266,16 @@ impl<'a> Train<'a> {
     }
 
     fn job(&self, catalog: &Catalog) -> Result<Job, Error> {
+        Ok(self.request.job(catalog, &self.parts(catalog)?)?)
+    }
+
+    /// The cluster, whose library chooses as it is told to.
+    fn parts(&self, catalog: &Catalog) -> Result<ResolvedCluster, Error> {
         let mut parts = self.cluster.resolve_alike(catalog)?;
         if let Some(file) = &self.tuner {
             tuned(&mut parts, file)?;
         }
-        Ok(self.request.job(catalog, &parts)?)
+        Ok(parts)
     }
 
     /// What the library expects of the operations of the step.

@@ -12,7 +12,7 @@ use fabriscope_tools::{Data, Exchange, Measures, Operation, PerNode, Ranks, Size
 fn place(traits: &Traits) -> (&'static str, u32) {
     match (traits.suite, traits.data) {
         (Suite::Gpu, _) => ("gdrcopy-v100", 1),
-        (Suite::Experts, _) => ("aws-p5", 2),
+        (Suite::Experts, _) => ("azure-ndh100v5", 2),
         (Suite::NcclTests, _) => ("azure-nda100v4", 1),
         (Suite::OmbXccl, _) => ("azure-ndh100v5", 2),
         (_, Data::OnGpus) => ("olivia-gh200-ss11", 1),
