@@ -18,6 +18,7 @@ mod records;
 mod rows;
 mod tap;
 mod timeline;
+mod words;
 
 use std::ffi::OsString;
 use std::sync::Arc;

@@ -54,7 +54,7 @@ pub use lab::{ClusterChoice, EngineChoice, Lab, ResolvedLab, load, load_under, p
 pub use schema::{lab_schema, schemas};
 pub use to_group::ToGroup;
 pub use workload::{
-    AllToAll, AllToAllV, Bench, Capture, ClosedLoop, Collective, Compare, ComparedPattern, Flows, GradientExchange, Halo, HotSpot, Incast,
-    IncastMix, Interference, Messages, Mix, OpenLoop, OpenPattern, Order, Overlap, Permutation, Recomputed, Scheme, Scores, Shared, Shift,
-    Strategy, Training, Uniform, Workload,
+    AllToAll, AllToAllV, Bench, Capture, ClosedLoop, Collective, Compare, ComparedPattern, Flows, GradientExchange, Graphed, Halo, HotSpot,
+    Incast, IncastMix, Interference, Messages, Mix, OpenLoop, OpenPattern, Order, Overlap, Permutation, Recomputed, Scheme, Scores, Shared,
+    Shift, Strategy, TokenDispatcher, Training, Uniform, Workload,
 };

@@ -23,7 +23,7 @@ pub use collective::Collective;
 pub use compare::{Compare, ComparedPattern};
 pub use flows::{Flows, IncastMix};
 pub use mix::Mix;
-pub use training::{GradientExchange, Order, Overlap, Recomputed, Scores, Shared, Strategy, Training};
+pub use training::{GradientExchange, Graphed, Order, Overlap, Recomputed, Scores, Shared, Strategy, TokenDispatcher, Training};
 
 /// Every host sends one message to another; nobody receives two.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

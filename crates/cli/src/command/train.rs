@@ -5,17 +5,17 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use fabriscope::training::checkpoint::Checkpoint;
 use fabriscope::training::stragglers::Unevenness;
-use fabriscope::training::{Attention, Dispatcher, Graphs, Layout, Precision, Recompute, Schedule, Sharding};
 use fabriscope::{Beside, ByMessages, Placement, StepFormat, Train};
-use fabriscope_units::Rate;
-
+use fabriscope_engine::Service;
+use fabriscope_lab::{GradientExchange, Graphed, Order, Overlap, Recomputed, Scores, Shared, Strategy, TokenDispatcher, Training};
 use fabriscope_report::Outcome;
-use fabriscope_units::Bytes;
+use fabriscope_units::{Bytes, Rate};
 
 use crate::context::Context;
 use crate::error::{Failure, Verdict};
 use crate::output::{Output, OutputArgs, write_with};
 use crate::progress::Progress;
+use crate::words::words;
 
 /// Says what a step of training takes on a cluster, part by part, and what of it is the network.
 ///
@@ -102,7 +102,7 @@ pub struct JobArgs {
     #[arg(long, value_name = "GPUS")]
     etp: Option<u32>,
     /// How tokens get to their experts
-    #[arg(long, value_enum, default_value_t = TokenDispatcher::Alltoall)]
+    #[arg(long, value_parser = words::<TokenDispatcher>(), default_value = "alltoall")]
     token_dispatcher: TokenDispatcher,
     /// Parts of the model at each stage, interleaved
     #[arg(long, default_value_t = 1, value_name = "PARTS")]
@@ -120,10 +120,10 @@ pub struct JobArgs {
     #[arg(long)]
     sequence_parallel: bool,
     /// What is computed again in the backward pass
-    #[arg(long, value_enum, default_value_t = Again::None)]
-    recompute: Again,
+    #[arg(long, value_parser = words::<Recomputed>(), default_value = "none")]
+    recompute: Recomputed,
     /// What copies share instead of having it each
-    #[arg(long, value_enum, default_value_t = Shared::None)]
+    #[arg(long, value_parser = words::<Shared>(), default_value = "none")]
     sharding: Shared,
     /// Among how many ranks each, which others have copies of (default: all copies)
     #[arg(long, value_name = "RANKS")]
@@ -132,16 +132,16 @@ pub struct JobArgs {
     #[arg(long, default_value_t = 1, value_name = "LAYERS")]
     prefetch: u32,
     /// The order of micro-batches
-    #[arg(long, value_enum, default_value_t = Order::OneForwardOneBackward)]
+    #[arg(long, value_parser = words::<Order>(), default_value = "1f1b")]
     schedule: Order,
     /// How attention is computed
-    #[arg(long, value_enum, default_value_t = Scores::Fused)]
+    #[arg(long, value_parser = words::<Scores>(), default_value = "fused")]
     attention: Scores,
     /// Linear layers multiply in 8 bits
     #[arg(long)]
     fp8: bool,
     /// What the host launches as graphs, instead of kernel by kernel
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "MODULE,…")]
+    #[arg(long, value_parser = words::<Graphed>(), value_delimiter = ',', value_name = "MODULE,…")]
     cuda_graphs: Vec<Graphed>,
     /// Only low-rank adapters of so many dimensions beside the projections of attention are trained (LoRA)
     #[arg(long, value_name = "DIMENSIONS")]
@@ -150,44 +150,22 @@ pub struct JobArgs {
     #[arg(long)]
     narrow_gradients: bool,
     /// What goes on while GPUs compute
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "gradients", value_name = "WHAT,…")]
+    #[arg(long, value_parser = words::<Overlap>(), value_delimiter = ',', default_value = "gradients", value_name = "WHAT,…")]
     overlap: Vec<Overlap>,
     /// How copies of a convolutional net exchange gradients
-    #[arg(long, value_enum, default_value_t = By::AllReduce)]
-    exchange: By,
+    #[arg(long, value_parser = words::<GradientExchange>(), default_value = "all-reduce")]
+    exchange: GradientExchange,
     /// Multiply in 16 bits in nets that are not transformers, instead of 32
     #[arg(long)]
     mixed: bool,
     /// Where the weights are
-    #[arg(long, value_enum, default_value_t = Strategy::Resident)]
+    #[arg(long, value_parser = words::<Strategy>(), default_value = "resident")]
     strategy: Strategy,
     #[command(flatten)]
     library: LibraryArgs,
     /// Go on where a GPU has too little memory
     #[arg(long)]
     oversize: bool,
-}
-
-/// What the host launches as a graph.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Graphed {
-    /// Attention
-    Attn,
-    /// Feed-forward matrices of layers without experts
-    Mlp,
-    /// The router, shared experts and counts of tokens
-    MoeRouter,
-    /// Everything
-    FullIteration,
-}
-
-/// How tokens get to their experts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum TokenDispatcher {
-    /// A copy for each expert, by an all-to-all
-    Alltoall,
-    /// One to each node, and from there to its GPUs (DeepEP, HybridEP)
-    Flex,
 }
 
 /// What is asked of the library of collective operations.
@@ -199,39 +177,6 @@ struct LibraryArgs {
     /// Say what the library itself expects of each collective operation, beside what it takes
     #[arg(long)]
     estimates: bool,
-}
-
-/// How gradients come together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum By {
-    /// All-reduces of buckets by the library of the GPUs
-    AllReduce,
-    /// Stripes to their owners and broadcasts from them, by the MPI library (CNTK)
-    Broadcast,
-}
-
-/// Where the weights are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Strategy {
-    /// On the accelerators
-    Resident,
-    /// In a memory outside, from which they stream layer by layer (Cerebras)
-    WeightStreaming,
-}
-
-/// What goes on while GPUs compute.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Overlap {
-    /// Nothing
-    None,
-    /// Gradients of copies, while the backward pass goes on
-    Gradients,
-    /// Messages of the pipeline
-    Pipeline,
-    /// Gathers and scatters of tensor groups that share sequences
-    Tensor,
-    /// Tokens to experts and back, beside the other direction of another micro-batch
-    Experts,
 }
 
 /// Which nodes jobs get.
@@ -267,53 +212,6 @@ enum Runs {
     Packet,
     /// Flows
     Flow,
-}
-
-/// What is computed again.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Again {
-    /// Nothing
-    None,
-    /// The core of attention
-    Selective,
-    /// Every layer
-    Full,
-}
-
-/// What copies share.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Shared {
-    /// Nothing
-    None,
-    /// The optimizer (ZeRO-1)
-    Optimizer,
-    /// Gradients as well (ZeRO-2)
-    Gradients,
-    /// Parameters as well (ZeRO-3, FSDP)
-    Parameters,
-}
-
-/// The order of micro-batches.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Order {
-    /// All forward passes first
-    Gpipe,
-    /// One forward, one backward
-    #[value(name = "1f1b")]
-    OneForwardOneBackward,
-    /// The same, with gradients of weights put off
-    ZeroBubble,
-}
-
-/// How attention is computed.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Scores {
-    /// In one kernel
-    Fused,
-    /// In one kernel written for this generation of GPUs (FlashAttention-3, cuDNN 9)
-    Latest,
-    /// By multiplications and softmax, through memory
-    Unfused,
 }
 
 const EXAMPLES: &str = "\
@@ -424,87 +322,50 @@ const USUAL_STEPS: u32 = 100;
 
 impl JobArgs {
     /// The job as a question.
-    pub fn question(&self) -> fabriscope::Train<'static> {
-        let mut question = fabriscope::train(&self.model, self.cluster.as_str()).layout(self.layout());
-        if let Some(tokens) = self.sequence {
-            question = question.sequence(tokens);
-        }
+    pub fn question(&self) -> Train<'static> {
+        let mut question = Train::of(self.step().request(), self.cluster.as_str());
         if let Some(file) = &self.library.tuner {
             question = question.tuner(file);
         }
         if self.library.estimates {
             question = question.expected();
         }
-        if self.oversize {
-            question = question.oversized();
-        }
-        if self.exchange == By::Broadcast {
-            question = question.exchange(fabriscope::Exchange::Broadcast);
-        }
-        if self.mixed {
-            question = question.mixed();
-        }
-        if self.strategy == Strategy::WeightStreaming {
-            question = question.streamed();
-        }
         question
     }
 
-    fn layout(&self) -> Layout {
-        let batches = 4u32.saturating_mul(self.pp);
-        let overlaps = |what| self.overlap.contains(&what);
-        let graphed = |module| self.cuda_graphs.contains(&module);
-        Layout {
-            tensor: self.tp,
-            pipeline: self.pp,
-            data: self.dp,
-            context: self.cp,
-            expert: self.ep,
-            expert_tensor: self.etp,
-            dispatcher: match self.token_dispatcher {
-                TokenDispatcher::Alltoall => Dispatcher::AllToAll,
-                TokenDispatcher::Flex => Dispatcher::Flex,
-            },
+    /// The step as a lab says it.
+    fn step(&self) -> Training {
+        Training {
+            model: self.model.clone(),
+            tp: self.tp,
+            pp: self.pp,
+            dp: self.dp,
+            cp: self.cp,
+            ep: self.ep,
+            etp: self.etp,
+            token_dispatcher: self.token_dispatcher,
             interleave: self.interleave,
+            global_batch: self.global_batch,
             micro_batch: self.micro_batch,
-            global_batch: self.global_batch.unwrap_or_else(|| batches.saturating_mul(self.micro_batch).saturating_mul(self.dp)),
+            sequence: self.sequence,
             sequence_parallel: self.sequence_parallel,
-            recompute: match self.recompute {
-                Again::None => Recompute::None,
-                Again::Selective => Recompute::Selective,
-                Again::Full => Recompute::Full,
-            },
-            sharding: match self.sharding {
-                Shared::None => Sharding::None,
-                Shared::Optimizer => Sharding::Optimizer,
-                Shared::Gradients => Sharding::Gradients,
-                Shared::Parameters => Sharding::Parameters,
-            },
+            recompute: self.recompute,
+            sharding: self.sharding,
             shard: self.shard,
             prefetch: self.prefetch,
-            overlap_gradients: overlaps(Overlap::Gradients),
-            overlap_pipeline: overlaps(Overlap::Pipeline),
-            overlap_tensor: overlaps(Overlap::Tensor),
-            overlap_experts: overlaps(Overlap::Experts),
-            schedule: match self.schedule {
-                Order::Gpipe => Schedule::GPipe,
-                Order::OneForwardOneBackward => Schedule::OneForwardOneBackward,
-                Order::ZeroBubble => Schedule::ZeroBubble,
-            },
-            attention: match self.attention {
-                Scores::Fused => Attention::Fused,
-                Scores::Latest => Attention::Latest,
-                Scores::Unfused => Attention::Unfused,
-            },
-            precision: if self.fp8 { Precision::Bits8 } else { Precision::Bits16 },
-            graphs: Graphs {
-                attention: graphed(Graphed::Attn),
-                feed_forward: graphed(Graphed::Mlp),
-                router: graphed(Graphed::MoeRouter),
-                iteration: graphed(Graphed::FullIteration),
-            },
-            wide_gradients: !self.narrow_gradients,
-            adapters: self.lora,
+            schedule: self.schedule,
+            attention: self.attention,
+            fp8: self.fp8,
+            cuda_graphs: self.cuda_graphs.clone(),
+            lora: self.lora,
+            narrow_gradients: self.narrow_gradients,
+            overlap: self.overlap.clone(),
+            exchange: self.exchange,
+            mixed: self.mixed,
+            strategy: self.strategy,
+            oversize: self.oversize,
+            transport: Service::default(),
+            any_order: false,
         }
     }
 }

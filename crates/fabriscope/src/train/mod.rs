@@ -34,19 +34,7 @@ pub use written::StepFormat;
 /// What a step of training takes: `train("llama3-70b", "azure-ndh100v5:16").layout(layout)`. A model is a name of the catalogue.
 #[must_use]
 pub fn train(model: &str, cluster: impl Into<OnCluster>) -> Train<'static> {
-    Train {
-        catalog: None,
-        request: TrainingRequest::new(model),
-        cluster: cluster.into(),
-        searched: false,
-        uneven: None,
-        checkpoint: None,
-        by_messages: None,
-        beside: None,
-        tuner: None,
-        expected: false,
-        progress: None,
-    }
+    Train::of(TrainingRequest::new(model), cluster)
 }
 
 /// A step of training, to be asked; made by [`train`].
@@ -62,6 +50,26 @@ pub struct Train<'a> {
     tuner: Option<String>,
     expected: bool,
     progress: Option<Box<dyn Fn(usize, usize) + 'a>>,
+}
+
+impl Train<'static> {
+    /// The step that a lab says, on a cluster.
+    #[must_use]
+    pub fn of(request: TrainingRequest, cluster: impl Into<OnCluster>) -> Train<'static> {
+        Train {
+            catalog: None,
+            request,
+            cluster: cluster.into(),
+            searched: false,
+            uneven: None,
+            checkpoint: None,
+            by_messages: None,
+            beside: None,
+            tuner: None,
+            expected: false,
+            progress: None,
+        }
+    }
 }
 
 impl<'a> Train<'a> {

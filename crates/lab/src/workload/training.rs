@@ -153,7 +153,7 @@ pub enum Scores {
     /// In one kernel.
     #[default]
     Fused,
-    /// In one kernel written for this generation of GPUs.
+    /// In one kernel written for this generation of GPUs (FlashAttention-3, cuDNN 9).
     Latest,
     /// By multiplications and softmax, through memory.
     Unfused,
@@ -163,6 +163,8 @@ pub enum Scores {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Overlap {
+    /// Nothing.
+    None,
     /// Gradients of copies, while the backward pass goes on.
     Gradients,
     /// Messages of the pipeline.
