@@ -205,6 +205,17 @@ fn every_recipe_is_listed_and_tried() {
     assert!(missing.is_empty(), "labs/README.md does not list {missing:?}");
 }
 
+/// Members of a partition of their own beside a default one whose members may not talk to each other.
+#[test]
+fn a_step_runs_in_a_partition() {
+    let keys = "model = \"mpt-125m\"\npp = 2\nglobal_batch = 1";
+    let plain = run(&lab("ri2-gpu:2", "packet", keys)).unwrap();
+    let partitioned = "partition = \"a\"\npartitions.default = { limited = \"all\" }\npartitions.a = { pkey = 3, full = \"all\" }";
+    let found = run(&format!("{partitioned}\n{}", lab("ri2-gpu:2", "packet", keys))).unwrap();
+    let ratio = number(&found, "step_by_messages_s") / number(&plain, "step_by_messages_s");
+    assert!((ratio - 1.0).abs() < 1e-6, "{ratio}");
+}
+
 #[test]
 fn what_cannot_be_is_told_with_the_key() {
     let gpus = "azure-ndh100v5:2";

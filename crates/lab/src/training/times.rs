@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use fabriscope_catalog::{Catalog, ResolvedCluster};
+use fabriscope_catalog::{Catalog, PartitionEnforcement, ResolvedCluster};
 use fabriscope_engine::Cluster;
 use fabriscope_engine_flow::{Fluid, FluidBound, Nodes, adapters_of_gpus_on, rates_on};
 use fabriscope_nccl::{self as nccl, Algorithm};
@@ -163,10 +163,13 @@ impl<'a> ClusterTimes<'a> {
     /// As [`ClusterTimes::new`].
     pub fn in_situation(
         catalog: &'a Catalog,
-        parts: ResolvedCluster,
+        mut parts: ResolvedCluster,
         gpus: u32,
         situation: Situation,
     ) -> Result<ClusterTimes<'a>, LabError> {
+        // Keys of partitions take no time; benchmarks would ask for the default one.
+        parts.partitions.clear();
+        parts.partition_enforcement = PartitionEnforcement::Off;
         let refused = |what: String, help: &str| LabError::Training { message: what, help: help.to_owned() };
         // Adapters that are lost the library does not see.
         let mut seen = parts.clone();
