@@ -45,7 +45,7 @@ pub struct RunStep {
 /// The step of a lab, as messages.
 ///
 /// # Errors
-/// What [`check`] refuses, adapters that act as one, groups of which the library has no plan.
+/// What `check` refuses, adapters that act as one, groups of which the library has no plan.
 pub fn prepare(catalog: &Catalog, parts: &ResolvedCluster, work: &Training) -> Result<PreparedStep, LabError> {
     let request = work.request();
     let job = request.job(catalog, parts).map_err(of_keys)?;
@@ -94,7 +94,7 @@ impl RunStep {
 /// The step of a lab by the time line.
 ///
 /// # Errors
-/// What [`check`] refuses, and what the cluster cannot do.
+/// What `check` refuses, and what the cluster cannot do.
 pub fn time_line(catalog: &Catalog, lab: &ResolvedLab, work: &Training) -> Result<Outcome, LabError> {
     let mut outcome = crate::sweep::head(lab, "workload training, by the time line");
     outcome.append(work.request().time_line(catalog, &lab.cluster).map_err(of_keys)?);

@@ -1,4 +1,4 @@
-//! A whole step message by message, by packets and by flows, beside the time line of [`step`](fabriscope_training::step).
+//! A whole step message by message, by packets and by flows, beside the time line of [`step`](mod@fabriscope_training::step).
 //!
 //! Modelled: all messages between nodes of all GPUs, as `fabriscope_training_plan` makes them; groups within nodes are times that NCCL gives step
 //! by step. The parts are those of the GPU that ends last.
