@@ -9,10 +9,9 @@
 //! none.
 //! Not modelled: a host that runs ahead from layer to layer, what it does besides (data, logging, the optimizer).
 
-use fabriscope_catalog::Transformer;
 use fabriscope_units::Span;
 
-use crate::layer::{self, Entry, Modules, Work};
+use crate::layer::{Entry, Modules, Work};
 use crate::layout::{Dispatcher, Layout, Precision};
 use crate::roofline::{Kernel, Roofline};
 
@@ -22,12 +21,10 @@ const ROUTER: [u64; 2] = [31, 17];
 /// Launches forward and backward.
 type Launches = [u64; 2];
 
-/// How long the GPU waits for the host in both passes of a layer, of which these are the entries.
-pub(crate) fn waits(model: &Transformer, layout: &Layout, roofline: &Roofline, with_experts: bool, entries: [&[Entry]; 2]) -> [Span; 2] {
+/// How long the GPU waits for the host in both passes of a layer, of which these are the entries; `again` is computed a second time.
+pub(crate) fn waits((modules, again): (&Modules, &[Work]), layout: &Layout, roofline: &Roofline, entries: [&[Entry]; 2]) -> [Span; 2] {
     let Some(launch) = roofline.launch().filter(|_| !layout.graphs.iteration) else { return [Span::ZERO; 2] };
-    let modules = layer::modules(model, layout, with_experts);
-    let (before, behind) = launches(&modules, layout);
-    let again = layer::again(model, layout, with_experts);
+    let (before, behind) = launches(modules, layout);
     let repeated: u64 = again.iter().map(|work| counted(work)[0]).sum();
     let busy = |entries: &[Entry]| -> Span { entries.iter().map(|entry| entry.exposed).sum() };
     let host = |launches: u64| launch * launches;
@@ -78,6 +75,7 @@ fn of_experts(work: &[Work], precision: Precision) -> Launches {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layer;
     use crate::layout::Graphs;
     use fabriscope_catalog::Catalog;
 

@@ -156,11 +156,18 @@ pub struct Modules {
     pub experts: Vec<Work>,
 }
 
+impl Modules {
+    /// All of it, in order.
+    #[must_use]
+    pub fn work(&self) -> Vec<Work> {
+        [&self.attention[..], &self.second, &self.experts].concat()
+    }
+}
+
 /// The forward pass of a layer, with experts or without.
 #[must_use]
 pub fn forward(model: &Transformer, layout: &Layout, with_experts: bool) -> Vec<Work> {
-    let Modules { attention, second, experts } = modules(model, layout, with_experts);
-    [attention, second, experts].concat()
+    modules(model, layout, with_experts).work()
 }
 
 /// The same by modules.
@@ -384,14 +391,6 @@ pub fn ends(model: &Transformer, layout: &Layout) -> (Vec<Work>, Vec<Work>) {
 /// Source: Megatron-LM, megatron/core/tensor_parallel/cross_entropy.py, a kernel for each operation.
 const LOSS_BYTES: (u64, u64) = (38, 14);
 
-/// How long work takes in both directions.
-///
-/// # Errors
-/// What the cluster cannot do.
-pub fn passes<T: CommunicationTimes>(work: &[Work], layout: &Layout, roofline: &Roofline, times: &mut T) -> Result<Passes, T::Error> {
-    Ok(Passes::of(&entries(work, layout, roofline, times)?))
-}
-
 /// Kernels and operations of work in both directions, each in the order in which they run, with their times.
 ///
 /// # Errors
@@ -524,7 +523,7 @@ impl Entry {
 }
 
 impl Spans {
-    pub(crate) fn of(entries: &[Entry]) -> Spans {
+    fn of(entries: &[Entry]) -> Spans {
         let mut spans = Spans::default();
         for entry in entries {
             let part = match entry.what {
@@ -549,7 +548,7 @@ impl Spans {
 impl Passes {
     /// The sums of both directions.
     #[must_use]
-    pub fn of([forward, backward]: &[Vec<Entry>; 2]) -> Passes {
+    pub fn of(forward: &[Entry], backward: &[Entry]) -> Passes {
         Passes { forward: Spans::of(forward), backward: Spans::of(backward) }
     }
 }

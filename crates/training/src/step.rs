@@ -148,7 +148,7 @@ pub struct Piece {
 impl Piece {
     /// Sums what it is made of anew.
     pub(crate) fn sum(&mut self) {
-        self.passes = Passes { forward: Spans::of(&self.forward), backward: Spans::of(&self.backward) };
+        self.passes = Passes::of(&self.forward, &self.backward);
     }
 }
 
@@ -289,13 +289,13 @@ impl<T: CommunicationTimes> PieceBuilder<'_, T> {
     }
 
     fn of_layer(&mut self, with_experts: bool) -> Result<Piece, T::Error> {
-        let work = layer::forward(self.model, self.layout, with_experts);
+        let modules = layer::modules(self.model, self.layout, with_experts);
         let again = layer::again(self.model, self.layout, with_experts);
-        let mut piece = self.piece(&work, &again)?;
+        let mut piece = self.piece(&modules.work(), &again)?;
         if with_experts && self.layout.overlap_experts && self.layout.micro_batches() > 1 {
             hide_tokens(&mut piece);
         }
-        let [forward, backward] = launches::waits(self.model, self.layout, self.roofline, with_experts, [&piece.forward, &piece.backward]);
+        let [forward, backward] = launches::waits((&modules, &again), self.layout, self.roofline, [&piece.forward, &piece.backward]);
         for (entries, wait) in [(&mut piece.forward, forward), (&mut piece.backward, backward)] {
             entries.extend((wait > Span::ZERO).then(|| Entry::alone(What::Host, wait)));
         }

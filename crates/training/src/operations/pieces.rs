@@ -1,6 +1,6 @@
 //! A layer and a micro-batch as pieces: what a GPU computes in one go, and the operations of groups between.
 //!
-//! Modelled: the same kernels and operations as [`layer::passes`](crate::layer::passes) sums up, in their order; the backward pass goes through
+//! Modelled: the same kernels and operations as [`layer::entries`](crate::layer::entries) lists, in their order; the backward pass goes through
 //! them from the end; what lies within nodes counts as computing, as long as its time is.
 //! Not modelled: gathers and scatters that leave the node piece by piece beside multiplications (they go one behind the other here).
 
