@@ -16,7 +16,7 @@ pub(crate) use fabriscope_lab::training::times::{ClusterTimes, Network};
 use fabriscope_lab::training::{TrainingRequest, answered, beside, whole};
 use fabriscope_nccl::Settings;
 use fabriscope_platform::nccl::{TUNER_FILE, set_variable};
-use fabriscope_report::{Grid, Outcome};
+use fabriscope_report::Outcome;
 use fabriscope_timeline::sheet::Process;
 use fabriscope_training::Layout;
 use fabriscope_training::checkpoint::Checkpoint;
@@ -221,7 +221,7 @@ impl<'a> Train<'a> {
         let mut times = self.request.times(catalog, job)?;
         let (step, mut outcome) = answered(job, &self.request.layout, &mut times)?;
         if self.expected {
-            outcome.text("\n").keyed_table("expected", self.expectations(job, &mut times)?);
+            outcome.text("\n").keyed_table("expected", expected::table(&mut times)?);
         }
         if let Some(uneven) = &self.uneven {
             uneven::steps(&step, &self.request.layout, uneven, &mut outcome)?;
@@ -248,7 +248,8 @@ impl<'a> Train<'a> {
         let mut outcome = explained::explain(catalog, &job, &self.request.layout, gpus, asked, &self.heard())?;
         if self.expected {
             let mut times = self.request.times(catalog, &job)?;
-            outcome.text("\n").keyed_table("expected", self.expectations(&job, &mut times)?);
+            made(&job, &self.request.layout, &mut times)?;
+            outcome.text("\n").keyed_table("expected", expected::table(&mut times)?);
         }
         Ok(outcome)
     }
@@ -284,12 +285,6 @@ impl<'a> Train<'a> {
             tuned(&mut parts, file)?;
         }
         Ok(parts)
-    }
-
-    /// What the library expects of the operations of the step.
-    fn expectations(&self, job: &Job, times: &mut ClusterTimes<'_>) -> Result<Grid, Error> {
-        made(job, &self.request.layout, times)?;
-        expected::table(times)
     }
 }
 

@@ -20,7 +20,7 @@ pub mod tenant;
 pub mod times;
 pub mod whole;
 
-use fabriscope_catalog::{Catalog, Kind, ResolvedCluster};
+use fabriscope_catalog::{Catalog, Kind, PartitionEnforcement, ResolvedCluster};
 use fabriscope_report::Outcome;
 use fabriscope_training::memory::parameters_of_rank;
 use fabriscope_training::roofline::Roofline;
@@ -245,6 +245,10 @@ fn benched(
     (nodes, each): (u32, u32),
     options: Vec<String>,
 ) -> Result<Outcome, LabError> {
+    // Keys of partitions take no time, and a benchmark asks for the default one.
+    let mut parts = parts.clone();
+    parts.partitions.clear();
+    parts.partition_enforcement = PartitionEnforcement::Off;
     let request = BenchRequest { options, nodes: Some(nodes), per_node: Some(each), ..BenchRequest::named(tool)? };
-    Ok(request.set_up(catalog, parts.clone())?.run()?.outcome())
+    Ok(request.set_up(catalog, parts)?.run()?.outcome())
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use fabriscope_catalog::{Catalog, PartitionEnforcement, ResolvedCluster};
+use fabriscope_catalog::{Catalog, ResolvedCluster};
 use fabriscope_engine::Cluster;
 use fabriscope_engine_flow::{Fluid, FluidBound, Nodes, adapters_of_gpus_on, rates_on};
 use fabriscope_nccl::{self as nccl, Algorithm};
@@ -35,7 +35,8 @@ pub struct ClusterTimes<'a> {
     per_node: u32,
     /// The adapter of each GPU of a node.
     pub(crate) adapters: Vec<u32>,
-    known: BTreeMap<(Operation, Bytes, Group), Known>,
+    /// By network; of groups within nodes, which no network changes, as it is.
+    known: BTreeMap<(Network, Operation, Bytes, Group), Known>,
     /// The slowest of the fluids of a shape.
     rates: BTreeMap<(Group, Shape), (Rate, Span, FluidBound)>,
     plans: BTreeMap<(u32, u32), (nccl::Communicator, nccl::Tuner)>,
@@ -59,7 +60,7 @@ pub struct Situation {
 }
 
 /// The network between nodes, for what it costs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Network {
     /// As the cluster has it.
     AsItIs,
@@ -163,13 +164,10 @@ impl<'a> ClusterTimes<'a> {
     /// As [`ClusterTimes::new`].
     pub fn in_situation(
         catalog: &'a Catalog,
-        mut parts: ResolvedCluster,
+        parts: ResolvedCluster,
         gpus: u32,
         situation: Situation,
     ) -> Result<ClusterTimes<'a>, LabError> {
-        // Keys of partitions take no time; benchmarks would ask for the default one.
-        parts.partitions.clear();
-        parts.partition_enforcement = PartitionEnforcement::Off;
         let refused = |what: String, help: &str| LabError::Training { message: what, help: help.to_owned() };
         // Adapters that are lost the library does not see.
         let mut seen = parts.clone();
@@ -210,7 +208,7 @@ impl<'a> ClusterTimes<'a> {
 
     /// Takes over what another knows of groups within nodes, which are the same there.
     pub fn inherit(&mut self, other: &ClusterTimes<'_>) {
-        self.known.extend(other.known.iter().filter(|((_, _, group), _)| other.within(*group)).map(|(key, known)| (*key, *known)));
+        self.known.extend(other.known.iter().filter(|((.., group), _)| other.within(*group)).map(|(key, known)| (*key, *known)));
         if self.situation.without_latency {
             self.known.values_mut().for_each(|known| *known = without_latency(*known));
         }
@@ -218,8 +216,6 @@ impl<'a> ClusterTimes<'a> {
 
     /// The same with another network; what stays within nodes takes as long there.
     pub fn on(&mut self, network: Network) {
-        let known = std::mem::take(&mut self.known);
-        self.known = known.into_iter().filter(|((_, _, group), _)| self.within(*group)).collect();
         self.network = network;
     }
 
@@ -227,10 +223,12 @@ impl<'a> ClusterTimes<'a> {
         if group.size <= 1 || bytes == Bytes::ZERO {
             return Ok(Known::NOTHING);
         }
-        if let Some(known) = self.known.get(&(operation, bytes, group)) {
+        let network = if self.within(group) { Network::AsItIs } else { self.network };
+        let key = (network, operation, bytes, group);
+        if let Some(known) = self.known.get(&key) {
             return Ok(*known);
         }
-        let known = match self.network {
+        let known = match network {
             _ if self.within(group) && matches!(operation, Operation::Tokens { .. }) => self.between(operation, bytes, group)?,
             _ if self.within(group) => self.benched(operation, bytes, (1, group.size))?,
             Network::AsItIs => self.between(operation, bytes, group)?,
@@ -238,7 +236,7 @@ impl<'a> ClusterTimes<'a> {
             Network::None => Known::NOTHING,
         };
         let known = if self.situation.without_latency { without_latency(known) } else { known };
-        self.known.insert((operation, bytes, group), known);
+        self.known.insert(key, known);
         Ok(known)
     }
 
@@ -279,11 +277,12 @@ impl<'a> ClusterTimes<'a> {
     /// # Errors
     /// What users set leaves nothing.
     pub fn expected(&mut self) -> Result<Vec<Expected>, LabError> {
-        let planned = |operation| matches!(operation, Operation::AllReduce | Operation::AllGather | Operation::ReduceScatter);
-        let known: Vec<_> =
-            self.known.iter().filter(|((operation, ..), _)| planned(*operation)).map(|(key, known)| (*key, *known)).collect();
+        let planned = |(network, operation, ..): &(Network, Operation, Bytes, Group)| {
+            *network == Network::AsItIs && matches!(operation, Operation::AllReduce | Operation::AllGather | Operation::ReduceScatter)
+        };
+        let known: Vec<_> = self.known.iter().filter(|(key, _)| planned(key)).map(|(key, known)| (*key, *known)).collect();
         let mut all = Vec::new();
-        for ((operation, bytes, group), known) in known {
+        for ((_, operation, bytes, group), known) in known {
             let within = self.within(group);
             let each = if within { group.size } else { self.on_each(group) };
             let algorithms = if within { Algorithm::ALL.to_vec() } else { self.algorithms.clone() };
