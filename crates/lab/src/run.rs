@@ -28,6 +28,7 @@ use crate::tap::{CaptureRequest, Taps};
 use crate::timeline::{KernelFile, Recorders, TimelineRequest};
 use crate::traffic::{Traffic, captured, connections, options, refused, traffic};
 use crate::training::of_lab::{self, RunStep};
+use crate::training::whole::at_adapters;
 use crate::unlike::groups;
 use crate::workload::{Bench, Workload};
 
@@ -256,7 +257,7 @@ fn pattern(catalog: &Catalog, lab: &ResolvedLab, workload: &Workload, seed: u64,
     let mut cluster = Cluster::new(lab.cluster.clone()).map_err(wiring)?;
     let step = match workload {
         Workload::Training(work) => {
-            cluster = of_lab::cluster_of(&cluster);
+            cluster = at_adapters(&cluster);
             Some((work, of_lab::prepare(catalog, &lab.cluster, work)?))
         }
         _ => None,

@@ -59,8 +59,8 @@ pub struct Args {
     #[arg(long, value_name = "JOBS", conflicts_with = "search")]
     jobs: Option<u32>,
     /// Which nodes the jobs get
-    #[arg(long, value_enum, default_value_t = Nodes::Packed, requires = "jobs")]
-    placement: Nodes,
+    #[arg(long, value_parser = words::<Placement>(), default_value = "packed", requires = "jobs")]
+    placement: Placement,
     /// What each adapter of the jobs writes to the nodes behind them meanwhile
     #[arg(long, value_name = "BYTES", requires = "jobs")]
     storage: Option<Bytes>,
@@ -179,17 +179,6 @@ struct LibraryArgs {
     estimates: bool,
 }
 
-/// Which nodes jobs get.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Nodes {
-    /// Each job's side by side
-    Packed,
-    /// In turn
-    Interleaved,
-    /// Any
-    Random,
-}
-
 /// What a step is written as.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum As {
@@ -262,12 +251,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         question = question.checkpoint(Checkpoint { every, node: args.node_rate, storage: args.storage_rate });
     }
     if let Some(jobs) = args.jobs {
-        let placement = match args.placement {
-            Nodes::Packed => Placement::Packed,
-            Nodes::Interleaved => Placement::Interleaved,
-            Nodes::Random => Placement::Random,
-        };
-        question = question.beside(Beside { jobs, placement, storage: args.storage, seed: context.seed() });
+        question = question.beside(Beside { jobs, placement: args.placement, storage: args.storage, seed: context.seed() });
     }
     if let Some(path) = &args.write_trace {
         return write_trace(question, path, args.format, (args, output));

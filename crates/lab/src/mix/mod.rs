@@ -7,12 +7,12 @@ mod served;
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use fabriscope_catalog::{Catalog, Problem, ResolvedCluster};
 use fabriscope_engine::{Cluster, Service};
 use fabriscope_report::{Cell, Column, Grid, Outcome};
-use fabriscope_streams::Streams;
-use fabriscope_training::operations::{Action, KERNELS, Task, Use, operations};
+use fabriscope_training::operations::{Action, KERNELS, Task, Use};
 use fabriscope_training::{Group, Layout, Operation};
 use fabriscope_training_plan::Seats;
 use fabriscope_units::Remedy;
@@ -21,32 +21,39 @@ use crate::ResolvedLab;
 use crate::error::LabError;
 use crate::sweep::{Runs, head};
 use crate::traffic::connections;
-use crate::training::job::{Job, of_step, told};
-use crate::training::of_lab::{cluster_of, of_keys};
-use crate::training::shown::{change, ms};
-use crate::training::tenant::{Measured, Planned, Tenant, Writes, measured, schedule};
+use crate::training::job::{gpus_of_node, stages};
+use crate::training::of_lab::of_keys;
+use crate::training::shown::ms;
+use crate::training::tenant::{Planned, Shared, Tenant, Writes, nodes_of_jobs, shared, slowest};
 use crate::training::times::ClusterTimes;
+use crate::training::whole::at_adapters;
 use crate::training::{TrainingRequest, of_lab};
-use crate::workload::mix::{GpuCollective, GpuOperation, JobKind, Mix, MixedJob, Placed};
-use served::{Experts, KeysAndValues};
+use crate::workload::mix::{GpuCollective, GpuOperation, JobKind, Mix, MixedJob, Placement, Storage};
+use served::{Experts, KeysAndValues, Seated};
 
 /// What is the same in all placements.
 struct Fixed<'l, 'c> {
-    catalog: &'c Catalog,
     lab: &'l ResolvedLab,
     work: &'l Mix,
     per_node: u32,
     nics: u32,
     seed: u64,
-    /// Of each job with operations planned by NCCL: its layout and operations, and its times.
-    planned: Vec<Option<Steps<'c>>>,
+    /// What each job does, and the adapter of each GPU of its nodes.
+    done: Vec<(Done<'l, 'c>, Vec<u32>)>,
 }
 
-/// Operations of a job's GPUs.
-struct Steps<'c> {
-    layout: Layout,
-    stages: Rc<Vec<Vec<Task>>>,
-    times: RefCell<ClusterTimes<'c>>,
+/// What a job does, on whatever nodes.
+enum Done<'l, 'c> {
+    /// Operations of its GPUs that NCCL plans.
+    Planned {
+        layout: Layout,
+        stages: Rc<Vec<Vec<Task>>>,
+        times: Box<RefCell<ClusterTimes<'c>>>,
+    },
+    KeysAndValues(KeysAndValues),
+    Experts(Experts),
+    /// What others move.
+    Storage(&'l Storage),
 }
 
 /// Whether the jobs can be on the cluster.
@@ -91,28 +98,29 @@ pub(crate) fn check(catalog: &Catalog, parts: &ResolvedCluster, work: &Mix) -> R
 pub fn run(catalog: &Catalog, lab: &ResolvedLab, work: &Mix, seed: u64) -> Result<Outcome, LabError> {
     let cluster =
         Cluster::new(lab.cluster.clone()).map_err(|error| LabError::refused(error.in_full(), "correct the topology of the cluster"))?;
-    let cluster = cluster_of(&cluster);
+    let cluster = at_adapters(&cluster);
     let group = lab.cluster.sole();
     let (per_node, nics) = (gpus_of_node(&lab.cluster), group.node.nics);
-    let planned = work.jobs.iter().map(|job| steps(catalog, lab, job, per_node)).collect::<Result<_, _>>()?;
-    let fixed = Fixed { catalog, lab, work, per_node, nics, seed, planned };
+    let done = work.jobs.iter().map(|job| done(catalog, lab, job, (per_node, seed))).collect::<Result<_, _>>()?;
+    let fixed = Fixed { lab, work, per_node, nics, seed, done };
     let runs = Runs::of(lab, &cluster, connections(lab, Service::Rc, work.any_order)?);
     let mut outcome = head(lab, &format!("{} jobs, seed {seed}", work.jobs.len()));
     let mut grid = Grid::new(columns());
-    let mut slowest = 0.0_f64;
+    let mut most = 0.0_f64;
     for placement in &work.placements {
         let nodes = fixed.nodes(*placement);
-        let tenants = fixed.tenants(&nodes)?;
+        let tenants = fixed.tenants(&nodes);
         let all: Vec<&dyn Tenant> = tenants.iter().map(AsRef::as_ref).collect();
-        let together = played(&runs, &all, seed)?;
-        for (number, (job, beside)) in work.jobs.iter().zip(together).enumerate() {
-            let alone = played(&runs, &all[number..=number], seed)?.first().copied().unwrap_or_default();
-            let slower = change(beside.mean, alone.mean);
-            slowest = slowest.max(slower);
-            grid.push(row(*placement, job, nodes[number].len(), (alone, beside, slower)));
+        let found = shared(cluster.ranks(), &all, |schedule| {
+            runs.run(Arc::clone(schedule), seed)
+                .map_err(|message| LabError::refused(message, "see the workload and the cluster of the lab"))
+        })?;
+        most = most.max(slowest(&found));
+        for ((job, nodes), found) in work.jobs.iter().zip(&nodes).zip(&found) {
+            grid.push(row(*placement, job, nodes.len(), found));
         }
     }
-    outcome.set("seed", seed).keyed_table("jobs", grid).set("slowest_percent", slowest);
+    outcome.set("seed", seed).keyed_table("jobs", grid).set("slowest_percent", most);
     outcome.note(format!(
         "all begin at once, by {}s; of several requests or iterations the mean, and the longest together in the last column",
         runs.engine.name()
@@ -134,64 +142,60 @@ fn columns() -> [Column; 9] {
     ]
 }
 
-fn row(placement: Placed, job: &MixedJob, nodes: usize, (alone, beside, slower): (Measured, Measured, f64)) -> [Cell; 9] {
+fn row(placement: Placement, job: &MixedJob, nodes: usize, of: &Shared) -> [Cell; 9] {
+    let Shared { alone, together, slower } = *of;
     [
-        Cell::word(name(placement)),
+        Cell::word(placement.name()),
         Cell::word(job.name.clone()),
         Cell::word(job.kind()),
         Cell::count(nodes as u64),
         Cell::word(job.measure()),
         Cell::number(ms(alone.mean), 3),
-        Cell::number(ms(beside.mean), 3),
+        Cell::number(ms(together.mean), 3),
         Cell::number(slower, 2),
-        Cell::number(ms(beside.longest), 3),
+        Cell::number(ms(together.longest), 3),
     ]
 }
 
-const fn name(placement: Placed) -> &'static str {
-    match placement {
-        Placed::Packed => "packed",
-        Placed::Interleaved => "interleaved",
-        Placed::Random => "random",
-    }
-}
-
-fn gpus_of_node(parts: &ResolvedCluster) -> u32 {
-    parts.sole().node.machine().map_or(0, |machine| machine.gpus().len() as u32)
-}
-
-/// How long these take together.
-fn played(runs: &Runs<'_>, tenants: &[&dyn Tenant], seed: u64) -> Result<Vec<Measured>, LabError> {
-    let (schedule, timed) = schedule(runs.cluster.ranks(), tenants)?;
-    let schedule = std::sync::Arc::new(schedule);
-    let run = runs.run(std::sync::Arc::clone(&schedule), seed);
-    let run = run.map_err(|message| LabError::refused(message, "see the workload and the cluster of the lab"))?;
-    Ok(measured(&schedule, &run, &timed))
-}
-
-/// The operations of a job that NCCL plans.
-fn steps<'c>(catalog: &'c Catalog, lab: &ResolvedLab, job: &MixedJob, per_node: u32) -> Result<Option<Steps<'c>>, LabError> {
+/// What a job does, and the adapter of each GPU of its nodes.
+fn done<'l, 'c>(
+    catalog: &'c Catalog,
+    lab: &ResolvedLab,
+    job: &'l MixedJob,
+    (per_node, seed): (u32, u64),
+) -> Result<(Done<'l, 'c>, Vec<u32>), LabError> {
+    let parts = &lab.cluster;
+    let times = |gpus: u32| ClusterTimes::new(catalog, parts.clone(), gpus);
+    let served = |model: &str| TrainingRequest::new(model).job(catalog, parts);
     match &job.kind {
         JobKind::Training(work) => {
             let request = work.request();
-            let of = request.job(catalog, &lab.cluster)?;
+            let of = request.job(catalog, parts)?;
             let mut times = request.times(catalog, &of)?;
-            let stages = stages(&of, &request.layout, &mut times)?;
-            Ok(Some(Steps { layout: request.layout, stages: Rc::new(stages), times: RefCell::new(times) }))
+            let (stages, adapters) = (Rc::new(stages(&of, &request.layout, &mut times)?), times.adapters.clone());
+            Ok((Done::Planned { layout: request.layout, stages, times: Box::new(RefCell::new(times)) }, adapters))
         }
         JobKind::Collective(work) => {
             let gpus = work.nodes * per_node;
-            let times = ClusterTimes::new(catalog, lab.cluster.clone(), gpus)?;
+            let times = times(gpus)?;
             let layout = Layout { data: gpus, global_batch: gpus, ..Layout::default() };
-            Ok(Some(Steps { layout, stages: Rc::new(vec![calls(work, gpus)]), times: RefCell::new(times) }))
+            let (stages, adapters) = (Rc::new(vec![calls(work, gpus)]), times.adapters.clone());
+            Ok((Done::Planned { layout, stages, times: Box::new(RefCell::new(times)) }, adapters))
         }
-        _ => Ok(None),
+        JobKind::Inference(work) => {
+            let times = times(work.tp.saturating_mul(work.pp))?;
+            let adapters = times.adapters.clone();
+            let of = KeysAndValues::new(work, &served(&work.model)?, times, adapters.len().max(1) as u32, seed)?;
+            Ok((Done::KeysAndValues(of), adapters))
+        }
+        JobKind::Experts(work) => {
+            let gpus = work.nodes * per_node;
+            let times = times(gpus)?;
+            let adapters = times.adapters.clone();
+            Ok((Done::Experts(Experts::new(work, &served(&work.model)?, times, gpus)?), adapters))
+        }
+        JobKind::Storage(work) => Ok((Done::Storage(work), Vec::new())),
     }
-}
-
-fn stages(job: &Job, layout: &Layout, times: &mut ClusterTimes<'_>) -> Result<Vec<Vec<Task>>, LabError> {
-    let within = times.groups_within();
-    operations(&job.model.transformer, layout, &job.roofline, times, &|group| within.within(group)).map_err(of_step)
 }
 
 /// Calls of a collective operation one after the other.
@@ -213,85 +217,45 @@ fn calls(work: &GpuCollective, gpus: u32) -> Vec<Task> {
     (0..work.times).map(call).collect()
 }
 
-impl<'c> Fixed<'_, 'c> {
+impl Fixed<'_, '_> {
     /// The nodes of each job.
-    fn nodes(&self, placement: Placed) -> Vec<Vec<u32>> {
-        let counts: Vec<u32> = self.work.jobs.iter().map(|job| job.nodes(self.per_node)).collect();
-        let taken: u32 = counts.iter().sum();
-        let mut jobs: Vec<Vec<u32>> = vec![Vec::new(); counts.len()];
-        if placement == Placed::Interleaved {
-            let mut next = 0;
-            for turn in 0..counts.iter().copied().max().unwrap_or(0) {
-                for (job, _) in counts.iter().enumerate().filter(|(_, count)| turn < **count) {
-                    jobs[job].push(next);
-                    next += 1;
+    fn nodes(&self, placement: Placement) -> Vec<Vec<u32>> {
+        let wanted: Vec<u32> = self.work.jobs.iter().map(|job| job.nodes(self.per_node)).collect();
+        nodes_of_jobs(&wanted, placement, self.lab.cluster.nodes(), self.seed)
+    }
+
+    fn tenants<'t>(&'t self, nodes: &[Vec<u32>]) -> Vec<Box<dyn Tenant + 't>> {
+        let jobs = self.work.jobs.iter().zip(nodes).zip(&self.done);
+        jobs.map(|((job, own), (done, adapters))| {
+            let seats = Seats::new(own.clone(), self.nics, adapters.clone());
+            let tenant: Box<dyn Tenant + 't> = match done {
+                Done::Planned { layout, stages, times } => {
+                    Box::new(Planned { layout: layout.clone(), stages: Rc::clone(stages), seats, nics: self.nics, times })
                 }
-            }
-            return jobs;
-        }
-        let mut order: Vec<u32> = (0..if placement == Placed::Random { self.lab.cluster.nodes() } else { taken }).collect();
-        if placement == Placed::Random {
-            Streams::new(self.seed).stream("nodes of jobs", 0).shuffle(&mut order);
-        }
-        let mut order = order.into_iter();
-        for (job, count) in jobs.iter_mut().zip(counts) {
-            job.extend(order.by_ref().take(count as usize));
-        }
-        jobs
-    }
-
-    fn tenants<'t>(&'t self, nodes: &[Vec<u32>]) -> Result<Vec<Box<dyn Tenant + 't>>, LabError> {
-        let jobs = self.work.jobs.iter().zip(nodes).zip(&self.planned);
-        jobs.map(|((job, own), planned)| self.tenant(job, own, nodes, planned.as_ref())).collect()
-    }
-
-    fn tenant<'t>(
-        &'t self,
-        job: &'t MixedJob,
-        own: &[u32],
-        nodes: &[Vec<u32>],
-        planned: Option<&'t Steps<'c>>,
-    ) -> Result<Box<dyn Tenant + 't>, LabError> {
-        let parts = &self.lab.cluster;
-        let times = |gpus: u32| ClusterTimes::new(self.catalog, parts.clone(), gpus);
-        let seats = |times: &ClusterTimes<'_>| Seats::new(own.to_vec(), self.nics, times.adapters.clone());
-        Ok(match (&job.kind, planned) {
-            (JobKind::Storage(work), _) => {
-                let of_nodes = |nodes: &[u32]| {
-                    nodes.iter().flat_map(|node| (0..self.nics).map(move |nic| node * self.nics + nic)).collect::<Vec<u32>>()
-                };
-                let wants = |other: &MixedJob| match work.clients.as_slice() {
-                    [] => !matches!(other.kind, JobKind::Storage(_)),
-                    names => names.contains(&other.name),
-                };
-                let others = self.work.jobs.iter().zip(nodes).filter(|(other, _)| other.name != job.name && wants(other));
-                let clients: Vec<u32> = others.flat_map(|(_, nodes)| of_nodes(nodes)).collect();
-                let servers = of_nodes(own);
-                let pair = |(number, client): (usize, &u32)| {
-                    let server = servers[number % servers.len()];
-                    if work.read { (server, *client) } else { (*client, server) }
-                };
-                Box::new(Writes { pairs: clients.iter().enumerate().map(pair).collect(), bytes: work.bytes })
-            }
-            (JobKind::Inference(work), _) => {
-                let of = TrainingRequest::new(&work.model).job(self.catalog, parts)?;
-                let times = times(work.tp.saturating_mul(work.pp))?;
-                let seats = seats(&times);
-                Box::new(KeysAndValues::new(work, &of, times, seats, self.seed)?)
-            }
-            (JobKind::Experts(work), _) => {
-                let of = TrainingRequest::new(&work.model).job(self.catalog, parts)?;
-                let gpus = work.nodes * self.per_node;
-                let times = times(gpus)?;
-                let seats = seats(&times);
-                Box::new(Experts::new(work, &of, times, (gpus, seats))?)
-            }
-            (_, Some(steps)) => {
-                let seats = seats(&steps.times.borrow());
-                let (layout, stages) = (steps.layout.clone(), Rc::clone(&steps.stages));
-                Box::new(Planned { layout, stages, seats, nics: self.nics, times: &steps.times })
-            }
-            (_, None) => return Err(told(format!("`{}` has no operations", job.name), "give it another kind")),
+                Done::KeysAndValues(of) => Box::new(Seated { of, seats }),
+                Done::Experts(of) => Box::new(Seated { of, seats }),
+                Done::Storage(work) => Box::new(self.moved(job, work, (own, nodes))),
+            };
+            tenant
         })
+        .collect()
+    }
+
+    /// What other jobs write to nodes with data, or read from them.
+    fn moved(&self, job: &MixedJob, work: &Storage, (own, nodes): (&[u32], &[Vec<u32>])) -> Writes {
+        let of_nodes =
+            |nodes: &[u32]| nodes.iter().flat_map(|node| (0..self.nics).map(move |nic| node * self.nics + nic)).collect::<Vec<u32>>();
+        let wants = |other: &MixedJob| match work.clients.as_slice() {
+            [] => !matches!(other.kind, JobKind::Storage(_)),
+            names => names.contains(&other.name),
+        };
+        let others = self.work.jobs.iter().zip(nodes).filter(|(other, _)| other.name != job.name && wants(other));
+        let clients: Vec<u32> = others.flat_map(|(_, nodes)| of_nodes(nodes)).collect();
+        let servers = of_nodes(own);
+        let pair = |(number, client): (usize, &u32)| {
+            let server = servers[number % servers.len()];
+            if work.read { (server, *client) } else { (*client, server) }
+        };
+        Writes { pairs: clients.iter().enumerate().map(pair).collect(), bytes: work.bytes }
     }
 }

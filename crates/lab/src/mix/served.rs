@@ -71,16 +71,23 @@ pub struct KeysAndValues {
     copies: (u32, u32),
     /// The first GPU of the second pool.
     second: u32,
-    seats: Seats,
+}
+
+/// What a served model sends, on nodes of its own.
+pub struct Seated<'t, T> {
+    /// What it sends.
+    pub of: &'t T,
+    /// Where its GPUs are.
+    pub seats: Seats,
 }
 
 impl KeysAndValues {
-    /// Of a served model on these nodes.
+    /// Of a served model on nodes of so many GPUs.
     ///
     /// # Errors
     /// A layout that does not divide, too little memory, what the cluster cannot do.
-    pub fn new(work: &Served, job: &Job, times: ClusterTimes<'_>, seats: Seats, seed: u64) -> Result<KeysAndValues, LabError> {
-        let (model, per_node) = (&job.model.transformer, seats.per_node());
+    pub fn new(work: &Served, job: &Job, times: ClusterTimes<'_>, per_node: u32, seed: u64) -> Result<KeysAndValues, LabError> {
+        let model = &job.model.transformer;
         let serving = Serving { tensor: work.tp, pipeline: work.pp, precision: precision(work.fp8), ..Serving::default() };
         let each = work.tp.saturating_mul(work.pp).max(1);
         let copies = (work.reading * per_node / each, work.generating * per_node / each);
@@ -98,27 +105,28 @@ impl KeysAndValues {
         let made = request::requests(arrivals, lengths, work.requests, seed);
         let requests = made.iter().map(|made| (made.arrival, span, transfer::moved(model, &serving, made.input))).collect();
         let paths = transfer::ways(model, &serving, &serving, false);
-        Ok(KeysAndValues { requests, paths, each, copies, second: work.reading * per_node, seats })
+        Ok(KeysAndValues { requests, paths, each, copies, second: work.reading * per_node })
     }
 }
 
-impl Tenant for KeysAndValues {
+impl Tenant for Seated<'_, KeysAndValues> {
     fn add(&self, builder: &mut Builder) -> Result<Vec<Timed>, LabError> {
-        let mut read: Vec<Option<OpId>> = vec![None; self.copies.0 as usize];
+        let Seated { of, seats } = self;
+        let mut read: Vec<Option<OpId>> = vec![None; of.copies.0 as usize];
         let mut all = Vec::new();
-        for (number, (arrival, span, bytes)) in (0u32..).zip(&self.requests) {
-            let (from, to) = (number % self.copies.0, number % self.copies.1);
-            let head = self.seats.rank(from * self.each);
+        for (number, (arrival, span, bytes)) in (0u32..).zip(&of.requests) {
+            let (from, to) = (number % of.copies.0, number % of.copies.1);
+            let head = seats.rank(from * of.each);
             let come = builder.op(head, OpKind::Compute { span: arrival.since(Time::ZERO) });
             let after: Vec<After> = [Some(come), read[from as usize]].into_iter().flatten().map(After::End).collect();
             let done = builder.op_after(head, OpKind::Compute { span: *span }, &after);
             read[from as usize] = Some(done);
             let mut timed = Timed { from: vec![(head, done)], ends: Vec::new() };
-            for (sender, receiver, share) in &self.paths {
-                let rank = self.seats.rank(from * self.each + sender);
-                let peer = self.seats.rank(self.second + to * self.each + receiver);
+            for (sender, receiver, share) in &of.paths {
+                let rank = seats.rank(from * of.each + sender);
+                let peer = seats.rank(of.second + to * of.each + receiver);
                 let part = Bytes(((bytes.0 as f64 * share) as u64).max(1));
-                let ready = self.told(builder, (head, rank), done, number);
+                let ready = known(builder, (head, rank), done, number);
                 builder.op_after(rank, OpKind::Send { to: peer, bytes: part, tag: TAG + number }, &[After::End(ready)]);
                 timed.ends.push((peer, builder.recv(peer, rank, part, TAG + number)));
             }
@@ -128,16 +136,14 @@ impl Tenant for KeysAndValues {
     }
 }
 
-impl KeysAndValues {
-    /// Ranks of a copy end a prompt together: each computes as long as its head.
-    fn told(&self, builder: &mut Builder, (head, rank): (u32, u32), done: OpId, number: u32) -> OpId {
-        if head == rank {
-            return done;
-        }
-        // A word over the links of the node, or of the pipeline.
-        builder.op_after(head, OpKind::Send { to: rank, bytes: WORD, tag: number }, &[After::End(done)]);
-        builder.recv(rank, head, WORD, number)
+/// Ranks of a copy end a prompt together: each computes as long as its head.
+fn known(builder: &mut Builder, (head, rank): (u32, u32), done: OpId, number: u32) -> OpId {
+    if head == rank {
+        return done;
     }
+    // A word over the links of the node, or of the pipeline.
+    builder.op_after(head, OpKind::Send { to: rank, bytes: WORD, tag: number }, &[After::End(done)]);
+    builder.recv(rank, head, WORD, number)
 }
 
 /// What tells that a prompt is read. Basis: assumed, a word.
@@ -158,7 +164,6 @@ pub struct Experts {
     iterations: u32,
     /// From each GPU to each other: there and back.
     parts: [Bytes; 2],
-    seats: Seats,
 }
 
 impl Experts {
@@ -166,7 +171,7 @@ impl Experts {
     ///
     /// # Errors
     /// A model without experts, too little memory, what the cluster cannot do.
-    pub fn new(work: &ExpertRounds, job: &Job, times: ClusterTimes<'_>, (gpus, seats): (u32, Seats)) -> Result<Experts, LabError> {
+    pub fn new(work: &ExpertRounds, job: &Job, times: ClusterTimes<'_>, gpus: u32) -> Result<Experts, LabError> {
         let model: &Transformer = &job.model.transformer;
         let Some(experts) = model.experts else {
             return Err(told(format!("`{}` has no experts", job.model.name), "take a model with experts: deepseek-v3"));
@@ -180,37 +185,39 @@ impl Experts {
         let copies = u64::from(work.tokens) * u64::from(experts.per_token);
         let part = |width: u64| Bytes((copies * u64::from(model.hidden) * width).div_ceil(u64::from(gpus)));
         let there = if work.fp8 { 1 } else { 2 };
-        Ok(Experts { gpus, layer: span / layers, layers, iterations: work.iterations, parts: [part(there), part(2)], seats })
+        Ok(Experts { gpus, layer: span / layers, layers, iterations: work.iterations, parts: [part(there), part(2)] })
     }
+}
 
+impl Seated<'_, Experts> {
     /// All GPUs send to all others on other nodes, and wait for what comes: what each goes on after.
     fn round(&self, builder: &mut Builder, before: &[OpId], bytes: Bytes, tag: u32) -> Vec<Vec<OpId>> {
         let rank = |gpu| self.seats.rank(gpu);
-        let others = |gpu: u32| (0..self.gpus).filter(move |other| self.seats.node(*other) != self.seats.node(gpu));
-        for gpu in 0..self.gpus {
+        let others = |gpu: u32| (0..self.of.gpus).filter(move |other| self.seats.node(*other) != self.seats.node(gpu));
+        for gpu in 0..self.of.gpus {
             for to in others(gpu) {
                 // The tag has the sender: GPUs can share an adapter.
-                let kind = OpKind::Send { to: rank(to), bytes, tag: tag * self.gpus + gpu };
+                let kind = OpKind::Send { to: rank(to), bytes, tag: tag * self.of.gpus + gpu };
                 builder.op_after(rank(gpu), kind, &[After::End(before[gpu as usize])]);
             }
         }
-        (0..self.gpus)
-            .map(|gpu| others(gpu).map(|from| builder.recv(rank(gpu), rank(from), bytes, tag * self.gpus + from)).collect())
+        (0..self.of.gpus)
+            .map(|gpu| others(gpu).map(|from| builder.recv(rank(gpu), rank(from), bytes, tag * self.of.gpus + from)).collect())
             .collect()
     }
 }
 
-impl Tenant for Experts {
+impl Tenant for Seated<'_, Experts> {
     fn add(&self, builder: &mut Builder) -> Result<Vec<Timed>, LabError> {
         let (mut all, mut tag) = (Vec::new(), 0);
         let rank = |gpu: u32| self.seats.rank(gpu);
-        let mut after: Vec<Vec<OpId>> = vec![Vec::new(); self.gpus as usize];
-        let half = self.layer / 2;
+        let mut after: Vec<Vec<OpId>> = vec![Vec::new(); self.of.gpus as usize];
+        let half = self.of.layer / 2;
         let mut from: Vec<(u32, OpId)> = Vec::new();
-        for _ in 0..self.iterations {
-            for _ in 0..self.layers {
-                for bytes in self.parts {
-                    let ready: Vec<OpId> = (0..self.gpus)
+        for _ in 0..self.of.iterations {
+            for _ in 0..self.of.layers {
+                for bytes in self.of.parts {
+                    let ready: Vec<OpId> = (0..self.of.gpus)
                         .map(|gpu| {
                             let waits: Vec<After> = after[gpu as usize].iter().copied().map(After::End).collect();
                             builder.op_after(rank(gpu), OpKind::Compute { span: half }, &waits)

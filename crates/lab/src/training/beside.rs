@@ -14,30 +14,17 @@ use fabriscope_engine_flow::FlowEngine;
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_schedule::Schedule;
-use fabriscope_streams::Streams;
 use fabriscope_training::Layout;
-use fabriscope_training::operations::operations;
 use fabriscope_training_plan::Seats;
-use fabriscope_units::{Bytes, Remedy, Span};
+use fabriscope_units::{Bytes, Remedy};
 
-use super::job::{Job, of_step};
+use super::job::{Job, stages};
 use super::shown::{laid, ms};
-use super::tenant::{Planned, Tenant, Writes, measured, schedule};
+use super::tenant::{Planned, Shared, Tenant, Writes, nodes_of_jobs, shared, slowest};
 use super::times::ClusterTimes;
 use super::whole::{ByMessages, THREADS, at_adapters};
 use crate::error::LabError;
-
-/// Which nodes jobs get.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Placement {
-    /// Each job's are side by side.
-    #[default]
-    Packed,
-    /// The first of each job, then the second of each, and so on.
-    Interleaved,
-    /// Any, by the seed.
-    Random,
-}
+pub use crate::workload::mix::Placement;
 
 /// What runs beside a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,21 +57,15 @@ pub fn outcome(job: &Job, layout: &Layout, mut times: ClusterTimes<'_>, (beside,
             help: "take more nodes, CLUSTER:NODES, or fewer jobs".to_owned(),
         });
     }
-    let ways = times.groups_within();
-    let stages = operations(&job.model.transformer, layout, &job.roofline, &mut times, &|group| ways.within(group)).map_err(of_step)?;
-    let (stages, nics, adapters) = (Rc::new(stages), job.parts.sole().node.nics, times.adapters.clone());
-    let mut order: Vec<u32> = (0..taken).collect();
-    match beside.placement {
-        Placement::Packed => {}
-        Placement::Interleaved => order = (0..taken).map(|place| place % each * beside.jobs + place / each).collect(),
-        Placement::Random => Streams::new(beside.seed).stream("nodes of jobs", 0).shuffle(&mut order),
-    }
+    let stages = Rc::new(stages(job, layout, &mut times)?);
+    let (nics, adapters) = (job.parts.sole().node.nics, times.adapters.clone());
     let cluster = at_adapters(&times.cluster);
     let ranks = cluster.parts.endpoints();
     let times = &RefCell::new(times);
     let mut tenants: Vec<(String, u32, Box<dyn Tenant + '_>)> = Vec::new();
-    for (number, nodes) in (1..).zip(order.chunks(each as usize)) {
-        let seats = Seats::new(nodes.to_vec(), nics, adapters.clone());
+    let dealt = nodes_of_jobs(&vec![each; beside.jobs as usize], beside.placement, taken, beside.seed);
+    for (number, nodes) in (1..).zip(dealt) {
+        let seats = Seats::new(nodes, nics, adapters.clone());
         let planned = Planned { layout: layout.clone(), stages: Rc::clone(&stages), seats, nics, times };
         tenants.push((format!("job {number}"), each, Box::new(planned)));
     }
@@ -94,14 +75,8 @@ pub fn outcome(job: &Job, layout: &Layout, mut times: ClusterTimes<'_>, (beside,
         tenants.push(("storage".to_owned(), nodes - taken, Box::new(Writes { pairs, bytes })));
     }
     let engine: &dyn Engine = if by == ByMessages::Packets { &PacketEngine } else { &FlowEngine };
-    let run = |of: &[&dyn Tenant]| -> Result<Vec<Span>, LabError> {
-        let (schedule, timed) = schedule(ranks, of)?;
-        let schedule = Arc::new(schedule);
-        let run = played(&cluster, engine, &schedule)?;
-        Ok(measured(&schedule, &run, &timed).into_iter().map(|measured| measured.mean).collect())
-    };
     let all: Vec<&dyn Tenant> = tenants.iter().map(|(.., tenant)| tenant.as_ref()).collect();
-    let together = run(&all)?;
+    let found = shared(ranks, &all, |schedule| played(&cluster, engine, schedule))?;
     let mut grid = Grid::new([
         Column::words("what", "what"),
         Column::number("nodes", "nodes"),
@@ -109,12 +84,8 @@ pub fn outcome(job: &Job, layout: &Layout, mut times: ClusterTimes<'_>, (beside,
         Column::number("together ms", "together_ms"),
         Column::number("slower %", "slower_percent"),
     ]);
-    let mut slowest = 0.0_f64;
-    for (tenant, ((name, count, _), beside)) in all.iter().zip(tenants.iter().zip(together)) {
-        let alone = run(&[*tenant])?.first().copied().unwrap_or_default();
-        let slower = 100.0 * (beside.as_s_f64() / alone.as_s_f64().max(f64::MIN_POSITIVE) - 1.0);
-        slowest = slowest.max(slower);
-        let times = [Cell::number(ms(alone), 3), Cell::number(ms(beside), 3), Cell::number(slower, 2)];
+    for ((name, count, _), Shared { alone, together, slower }) in tenants.iter().zip(&found) {
+        let times = [Cell::number(ms(alone.mean), 3), Cell::number(ms(together.mean), 3), Cell::number(*slower, 2)];
         grid.push([Cell::word(name.clone()), Cell::count(*count)].into_iter().chain(times));
     }
     let mut outcome = Outcome::new();
@@ -129,7 +100,7 @@ pub fn outcome(job: &Job, layout: &Layout, mut times: ClusterTimes<'_>, (beside,
             Placement::Random => format!("nodes by lottery, seed {}", beside.seed),
         }
     ));
-    outcome.set("slowest_percent", slowest);
+    outcome.set("slowest_percent", slowest(&found));
     Ok(outcome)
 }
 

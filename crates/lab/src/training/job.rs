@@ -2,6 +2,7 @@
 
 use fabriscope_catalog::{Catalog, Gpu, ResolvedCluster, Transformer};
 use fabriscope_training::memory::{fullest, memory};
+use fabriscope_training::operations::{Task, operations};
 use fabriscope_training::roofline::Roofline;
 use fabriscope_training::{Layout, Recompute, Sharding, Step, StepError, step};
 use fabriscope_units::Bytes;
@@ -90,8 +91,12 @@ pub fn gpus_of(job: &Job) -> u32 {
 }
 
 fn gpus_on(parts: &ResolvedCluster) -> u32 {
-    let node = &parts.sole().node;
-    parts.nodes() * node.machine().map_or(0, |machine| machine.gpus().len() as u32)
+    parts.nodes() * gpus_of_node(parts)
+}
+
+/// GPUs of each node of a cluster.
+pub(crate) fn gpus_of_node(parts: &ResolvedCluster) -> u32 {
+    parts.sole().node.machine().map_or(0, |machine| machine.gpus().len() as u32)
 }
 
 /// Whether the fullest GPU has room.
@@ -175,6 +180,15 @@ fn remedies(layout: &Layout) -> Vec<(&'static str, Layout)> {
     ];
     found.retain(|(_, other)| other != layout);
     found
+}
+
+/// The operations of each stage, in which those of groups within nodes are but times.
+///
+/// # Errors
+/// A layout that does not divide, what the cluster cannot do.
+pub fn stages(job: &Job, layout: &Layout, times: &mut ClusterTimes<'_>) -> Result<Vec<Vec<Task>>, LabError> {
+    let within = times.groups_within();
+    operations(&job.model.transformer, layout, &job.roofline, times, &|group| within.within(group)).map_err(of_step)
 }
 
 /// Its step in a layout.

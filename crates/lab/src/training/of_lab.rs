@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use fabriscope_catalog::{Catalog, Problem, ResolvedCluster};
-use fabriscope_engine::{Cluster, Run};
+use fabriscope_engine::Run;
 use fabriscope_report::Outcome;
 use fabriscope_schedule::Schedule;
 use fabriscope_training::Layout;
@@ -99,11 +99,6 @@ pub fn time_line(catalog: &Catalog, lab: &ResolvedLab, work: &Training) -> Resul
     let mut outcome = crate::sweep::head(lab, "workload training, by the time line");
     outcome.append(work.request().time_line(catalog, &lab.cluster).map_err(of_keys)?);
     Ok(outcome)
-}
-
-/// The cluster with memory right at each adapter, for steps message by message.
-pub(crate) fn cluster_of(cluster: &Cluster) -> Cluster {
-    super::whole::at_adapters(cluster)
 }
 
 /// Whether the step can be on the cluster, by the engine of the lab.

@@ -1,21 +1,25 @@
-//! Those that share a fabric, as operations of one schedule, and how long what they wait for takes.
+//! Those that share a fabric, as operations of one schedule: their nodes, and how long what they wait for takes, alone and beside each other.
 //!
-//! Modelled: all begin at once; each has nodes of its own, but for writes to and from storage, which come from the nodes of others.
+//! Modelled: all begin at once; nodes dealt side by side, in turn or by lottery; each has nodes of its own, but for writes to and from storage, which come from the nodes of others.
 //! Not modelled: jobs that begin at other times; disks.
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use fabriscope_engine::{OpTimes, Run};
 use fabriscope_schedule::{After, Builder, OpId, OpKind, Schedule};
+use fabriscope_streams::Streams;
 use fabriscope_training::Layout;
 use fabriscope_training::operations::Task;
 use fabriscope_training_plan::{Placed, Planner, Seats};
 use fabriscope_units::{Bytes, Span, Time};
 
+use super::shown::change;
 use super::times::ClusterTimes;
 use super::whole::planned;
 use crate::error::LabError;
+use crate::workload::mix::Placement;
 
 /// An operation of a rank.
 pub type RankOp = (u32, OpId);
@@ -48,10 +52,7 @@ pub struct Measured {
 }
 
 /// The schedule of these tenants, and what of it counts.
-///
-/// # Errors
-/// What a tenant cannot do, more operations than can be numbered.
-pub fn schedule(ranks: u32, tenants: &[&dyn Tenant]) -> Result<(Schedule, Vec<Vec<Timed>>), LabError> {
+fn schedule(ranks: u32, tenants: &[&dyn Tenant]) -> Result<(Schedule, Vec<Vec<Timed>>), LabError> {
     let mut builder = Builder::new(ranks);
     let timed = tenants.iter().map(|tenant| tenant.add(&mut builder)).collect::<Result<_, _>>()?;
     let schedule = builder.build().map_err(|error| planned(&error.into()))?;
@@ -59,8 +60,7 @@ pub fn schedule(ranks: u32, tenants: &[&dyn Tenant]) -> Result<(Schedule, Vec<Ve
 }
 
 /// What a run made of them.
-#[must_use]
-pub fn measured(schedule: &Schedule, run: &Run, timed: &[Vec<Timed>]) -> Vec<Measured> {
+fn measured(schedule: &Schedule, run: &Run, timed: &[Vec<Timed>]) -> Vec<Measured> {
     let first = firsts(schedule);
     let ended = |(rank, op): &RankOp| run.ops.get(first[*rank as usize] + op.0 as usize).map_or(Time::ZERO, |times: &OpTimes| times.ended);
     let last = |ops: &[RankOp]| ops.iter().map(ended).max().unwrap_or(Time::ZERO);
@@ -71,6 +71,67 @@ pub fn measured(schedule: &Schedule, run: &Run, timed: &[Vec<Timed>]) -> Vec<Mea
         Measured { mean: all / count.max(1), longest }
     };
     timed.iter().map(of).collect()
+}
+
+/// What a tenant takes alone, and beside all others.
+#[derive(Debug, Clone, Copy)]
+pub struct Shared {
+    /// Without the others.
+    pub alone: Measured,
+    /// With them.
+    pub together: Measured,
+    /// What that is longer at the mean, in percent.
+    pub slower: f64,
+}
+
+/// Runs all of them together and each alone, as the operations of `ranks`; `run` runs a schedule with the times of its operations.
+///
+/// # Errors
+/// What a tenant cannot do, and as `run`.
+pub fn shared(ranks: u32, tenants: &[&dyn Tenant], run: impl Fn(&Arc<Schedule>) -> Result<Run, LabError>) -> Result<Vec<Shared>, LabError> {
+    let played = |tenants: &[&dyn Tenant]| -> Result<Vec<Measured>, LabError> {
+        let (schedule, timed) = schedule(ranks, tenants)?;
+        let schedule = Arc::new(schedule);
+        Ok(measured(&schedule, &run(&schedule)?, &timed))
+    };
+    let together = played(tenants)?;
+    let of = |(tenant, together): (&&dyn Tenant, Measured)| {
+        let alone = played(&[*tenant])?.first().copied().unwrap_or_default();
+        Ok(Shared { alone, together, slower: change(together.mean, alone.mean) })
+    };
+    tenants.iter().zip(together).map(of).collect()
+}
+
+/// The largest of what tenants take longer, in percent; none below zero.
+#[must_use]
+pub fn slowest(all: &[Shared]) -> f64 {
+    all.iter().map(|one| one.slower).fold(0.0, f64::max)
+}
+
+/// The nodes of jobs that want so many each; a lottery is among the first `among` nodes.
+#[must_use]
+pub fn nodes_of_jobs(wanted: &[u32], placement: Placement, among: u32, seed: u64) -> Vec<Vec<u32>> {
+    let mut jobs: Vec<Vec<u32>> = vec![Vec::new(); wanted.len()];
+    let mut order: Vec<u32> = match placement {
+        Placement::Random => (0..among).collect(),
+        Placement::Packed | Placement::Interleaved => (0..wanted.iter().sum()).collect(),
+    };
+    if placement == Placement::Random {
+        Streams::new(seed).stream("nodes of jobs", 0).shuffle(&mut order);
+    }
+    let mut order = order.into_iter();
+    if placement == Placement::Interleaved {
+        for turn in 0..wanted.iter().copied().max().unwrap_or(0) {
+            for (job, _) in jobs.iter_mut().zip(wanted).filter(|(_, wanted)| turn < **wanted) {
+                job.extend(order.next());
+            }
+        }
+        return jobs;
+    }
+    for (job, wanted) in jobs.iter_mut().zip(wanted) {
+        job.extend(order.by_ref().take(*wanted as usize));
+    }
+    jobs
 }
 
 /// The first operation of each rank among all.
@@ -136,5 +197,21 @@ impl Tenant for Writes {
             ends.extend(before.map(|op| (*from, op)));
         }
         Ok(vec![Timed { from: Vec::new(), ends }])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_dealt_side_by_side_and_in_turn() {
+        let dealt = |placement| nodes_of_jobs(&[3, 1, 2], placement, 8, 1);
+        assert_eq!(dealt(Placement::Packed), [vec![0, 1, 2], vec![3], vec![4, 5]]);
+        assert_eq!(dealt(Placement::Interleaved), [vec![0, 3, 5], vec![1], vec![2, 4]]);
+        let mut all = dealt(Placement::Random).concat();
+        all.sort_unstable();
+        all.dedup();
+        assert!(all.len() == 6 && all.iter().all(|node| *node < 8), "{all:?}");
     }
 }

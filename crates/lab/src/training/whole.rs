@@ -11,13 +11,13 @@ use fabriscope_engine_flow::FlowEngine;
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_schedule::{Builder, Schedule};
-use fabriscope_training::operations::{Task, operations};
+use fabriscope_training::operations::Task;
 use fabriscope_training::{Layout, Step};
 use fabriscope_training_plan::{Placed, PlanError, Planner, Seats, Spent};
 use fabriscope_units::{Remedy, Span, Time};
 
 use super::beside::played;
-use super::job::{Job, of_step};
+use super::job::{Job, stages};
 use super::shown::{ms, percent};
 use super::tenant::firsts;
 use super::times::ClusterTimes;
@@ -48,9 +48,7 @@ impl Messages {
     /// # Errors
     /// Adapters that act as one, groups of which the library has no plan.
     pub fn of(job: &Job, layout: &Layout, times: &mut ClusterTimes<'_>) -> Result<Messages, LabError> {
-        let ways = times.groups_within();
-        let inside = |group| ways.within(group);
-        let stages = operations(&job.model.transformer, layout, &job.roofline, times, &inside).map_err(of_step)?;
+        let stages = stages(job, layout, times)?;
         let (library, seats) = (times.library.clone(), seats(job, times));
         let adapters = job.parts.sole().node.nics;
         let mut builder = Builder::new(times.cluster.parts.endpoints());

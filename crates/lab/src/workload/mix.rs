@@ -11,9 +11,9 @@ use super::Training;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Mix {
-    /// Which nodes the jobs get; one row of results for each.
+    /// Which nodes the jobs get, `random` any of the cluster by the seed; one row of results for each.
     #[serde(default = "packed")]
-    pub placements: Vec<Placed>,
+    pub placements: Vec<Placement>,
     /// The jobs.
     pub jobs: Vec<MixedJob>,
     /// Packets may be taken in any order: what spraying needs.
@@ -22,15 +22,28 @@ pub struct Mix {
 }
 
 /// Which nodes jobs get.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Placed {
-    /// Each job's side by side, in the order of the jobs.
+pub enum Placement {
+    /// Each job's side by side.
+    #[default]
     Packed,
     /// In turn.
     Interleaved,
-    /// Any of the cluster, by the seed.
+    /// Any.
     Random,
+}
+
+impl Placement {
+    /// The word of files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Placement::Packed => "packed",
+            Placement::Interleaved => "interleaved",
+            Placement::Random => "random",
+        }
+    }
 }
 
 /// One of the jobs.
@@ -153,8 +166,8 @@ pub struct ExpertRounds {
     pub fp8: bool,
 }
 
-fn packed() -> Vec<Placed> {
-    vec![Placed::Packed]
+fn packed() -> Vec<Placement> {
+    vec![Placement::Packed]
 }
 
 impl MixedJob {
