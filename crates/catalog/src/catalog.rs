@@ -13,8 +13,8 @@ use crate::error::{CatalogError, Fault, Problem};
 use crate::file;
 use crate::node::{Node, ResolvedNode};
 use crate::part::{
-    Cable, Congestion, Cpu, Decisions, Gpu, Interconnect, Kernel, Kind, LinkSpeed, Manager, Model, Nic, NodeFiles, NodePart, Part, Pcie,
-    Software, Switch,
+    Cable, Congestion, Cpu, Decisions, Drive, FileSystem, Gpu, Interconnect, Kernel, Kind, LinkSpeed, Manager, Model, Nic, NodeFiles,
+    NodePart, Part, Pcie, Software, Switch,
 };
 use crate::stop::Stop;
 use crate::suggest;
@@ -59,6 +59,10 @@ pub enum AnyPart {
     Kernel(Box<Kernel>),
     /// A neural network.
     Model(Box<Model>),
+    /// A drive.
+    Drive(Box<Drive>),
+    /// A file system.
+    FileSystem(Box<FileSystem>),
     /// A cluster.
     Cluster(Box<Cluster>),
 }
@@ -83,6 +87,8 @@ macro_rules! each {
             AnyPart::Manager($part) => $result,
             AnyPart::Kernel($part) => $result,
             AnyPart::Model($part) => $result,
+            AnyPart::Drive($part) => $result,
+            AnyPart::FileSystem($part) => $result,
             AnyPart::Cluster($part) => $result,
         }
     };
@@ -108,6 +114,8 @@ impl AnyPart {
             AnyPart::Manager(_) => Kind::Manager,
             AnyPart::Kernel(_) => Kind::Kernel,
             AnyPart::Model(_) => Kind::Model,
+            AnyPart::Drive(_) => Kind::Drive,
+            AnyPart::FileSystem(_) => Kind::FileSystem,
             AnyPart::Cluster(_) => Kind::Cluster,
         }
     }
@@ -229,6 +237,8 @@ impl Catalog {
             Kind::Manager => AnyPart::Manager(Box::new(read_checked(&document)?)),
             Kind::Kernel => AnyPart::Kernel(Box::new(read_checked(&document)?)),
             Kind::Model => AnyPart::Model(Box::new(read_checked(&document)?)),
+            Kind::Drive => AnyPart::Drive(Box::new(read_checked(&document)?)),
+            Kind::FileSystem => AnyPart::FileSystem(Box::new(read_checked(&document)?)),
             Kind::Cluster => AnyPart::Cluster(Box::new(read_cluster(&document)?)),
         };
         if part.name() != name {
@@ -525,6 +535,10 @@ lookup! {
     manager, Manager, Manager;
     /// The model of that name.
     model, Model, Model;
+    /// The drive of that name.
+    drive, Drive, Drive;
+    /// The file system of that name.
+    file_system, FileSystem, FileSystem;
     /// The cluster of that name.
     cluster, Cluster, Cluster;
 }

@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 
 use crate::cluster::Cluster;
 use crate::part::{
-    Cable, Congestion, Cpu, Decisions, Gpu, Interconnect, Kernel, Kind, LinkSpeed, Manager, Model, Nic, NodeFiles, NodePart, Pcie,
-    Software, Switch,
+    Cable, Congestion, Cpu, Decisions, Drive, FileSystem, Gpu, Interconnect, Kernel, Kind, LinkSpeed, Manager, Model, Nic, NodeFiles,
+    NodePart, Pcie, Software, Switch,
 };
 
 /// The schema of the files of one kind.
@@ -28,6 +28,8 @@ pub fn part_schema(kind: Kind) -> Value {
         Kind::Manager => with_base::<Manager>(),
         Kind::Kernel => with_base::<Kernel>(),
         Kind::Model => with_base::<Model>(),
+        Kind::Drive => with_base::<Drive>(),
+        Kind::FileSystem => with_base::<FileSystem>(),
         Kind::Cluster => with_base::<Cluster>(),
     }
 }

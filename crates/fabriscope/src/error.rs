@@ -74,6 +74,19 @@ pub enum Error {
         /// What to do.
         help: String,
     },
+    /// A command line of a program on a file system.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Usage(#[from] fabriscope_tools::UsageError),
+    /// A file system that cannot be used so.
+    #[error("{message}")]
+    #[diagnostic(code(storage::impossible), help("{help}"))]
+    Storage {
+        /// What is wrong.
+        message: String,
+        /// What to do.
+        help: String,
+    },
     /// A table that does not exist.
     #[error("there is no table `{name}`")]
     #[diagnostic(code(validate::unknown_table), help("the tables are {}", known.join(", ")))]

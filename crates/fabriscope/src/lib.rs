@@ -1,6 +1,6 @@
 //! Fabriscope as a library: what the program does, for programs of your own.
 //!
-//! Fourteen questions, each with options that are added one after the other; each answer is one [`Outcome`], which
+//! Fifteen questions, each with options that are added one after the other; each answer is one [`Outcome`], which
 //! [`render`] prints as text, JSON or CSV. Nothing here prints, exits or reads a clock; the same question gives the same bytes.
 //!
 //! - [`bench()`]: what does a benchmark program print on a cluster?
@@ -16,6 +16,7 @@
 //! - [`infer()`]: what does a served model give by load, and what of it is the network?
 //! - [`tuner_file()`]: by what should NCCL choose on a cluster?
 //! - [`replay()`]: what do traces of real programs take on a cluster?
+//! - [`storage()`]: what do `ior`, `mdtest` and others print on a parallel file system, and what binds them?
 //! - [`calibrate()`]: which numbers of a cluster fit its measurements?
 //!
 //! ```
@@ -37,6 +38,7 @@ mod on_cluster;
 pub mod own;
 pub mod picture;
 mod replay;
+mod storage;
 mod sweep;
 mod train;
 mod tuner;
@@ -54,6 +56,7 @@ pub use fabriscope_inference as inference;
 pub use fabriscope_nccl as nccl;
 pub use fabriscope_platform::nccl::TUNER_FILE;
 pub use fabriscope_report::{Outcome, Verdict, render};
+pub use fabriscope_storage::StorageTool;
 pub use fabriscope_study::study_schema;
 pub use fabriscope_study::sweep::Progress;
 pub use fabriscope_timeline::sheet;
@@ -61,6 +64,7 @@ pub use fabriscope_training as training;
 pub use infer::{Infer, Load, infer};
 pub use on_cluster::OnCluster;
 pub use replay::replay;
+pub use storage::{Storage, is_io500, storage, validate_io500};
 pub use sweep::{Sweep, sweep};
 pub use train::{Beside, ByMessages, Exchange, Placement, StepFormat, Train, train};
 pub use tuner::{TunerFile, tuner_file};

@@ -7,13 +7,16 @@ pub mod congestion;
 mod cpu;
 mod decisions;
 mod dpu;
+mod drive;
 mod experts;
+mod file_system;
 mod gpu;
 mod gpu_protocol;
 mod interconnect;
 mod iwarp;
 mod kernel;
 mod link;
+mod lustre;
 mod manager;
 mod model;
 mod multicast;
@@ -46,13 +49,16 @@ pub use congestion::Congestion;
 pub use cpu::{Cpu, CpuFamily, PeerToPeer, RootComplex};
 pub use decisions::{DecisionTables, Decisions};
 pub use dpu::{Dpu, DpuMode};
+pub use drive::{Drive, Medium, Positioning};
 pub use experts::{ExpertLibrary, Poster, TokenForwarding};
+pub use file_system::{Controller, FileSystem, PublishedRates, Routers, Servers, Uplinks};
 pub use gpu::{Block, Compute, CopyEngines, Gpu, GpuCalls, GpuMemory, Mapped, MemoryKind, Pageable, PeerAccess, ScaleUpPorts, Vendor};
 pub use gpu_protocol::{GpuDirect, GpuPeers, GpuProtocol, Nearness, Registration};
 pub use interconnect::{Interconnect, InterconnectKind};
 pub use iwarp::{Iwarp, OffloadControl};
 pub use kernel::Kernel;
 pub use link::LinkSpeed;
+pub use lustre::{Lnet, Lustre, LustreClient, LustreData, LustreMetadata};
 pub use manager::Manager;
 pub use model::{Experts, Latent, Model, Transformer};
 pub use multicast::MulticastProtocol;
@@ -110,13 +116,17 @@ pub enum Kind {
     Kernel,
     /// Neural networks that jobs train and ask.
     Model,
+    /// Disks and flash of servers.
+    Drive,
+    /// Parallel file systems: servers, what they store on, how clients reach them.
+    FileSystem,
     /// Machines made of the other kinds.
     Cluster,
 }
 
 impl Kind {
     /// Every kind, in the order of listings.
-    pub const ALL: [Kind; 17] = [
+    pub const ALL: [Kind; 19] = [
         Kind::Link,
         Kind::Cable,
         Kind::Nic,
@@ -133,6 +143,8 @@ impl Kind {
         Kind::Manager,
         Kind::Kernel,
         Kind::Model,
+        Kind::Drive,
+        Kind::FileSystem,
         Kind::Cluster,
     ];
 
@@ -155,6 +167,8 @@ impl Kind {
             Kind::Manager => "managers",
             Kind::Kernel => "kernels",
             Kind::Model => "models",
+            Kind::Drive => "drives",
+            Kind::FileSystem => "file-systems",
             Kind::Cluster => "clusters",
         }
     }
@@ -177,6 +191,8 @@ impl Kind {
             Kind::Manager => "fabric manager",
             Kind::Kernel => "kernel",
             Kind::Model => "model",
+            Kind::Drive => "drive",
+            Kind::FileSystem => "file system",
             Kind::Cluster => "cluster",
         }
     }

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CollectiveRule, CollectiveRules, DecisionTables, ExpertLibrary, GpuProtocol, Interface, Kind, MulticastProtocol, Nccl, Offload,
+    CollectiveRule, CollectiveRules, DecisionTables, ExpertLibrary, GpuProtocol, Interface, Kind, Lustre, MulticastProtocol, Nccl, Offload,
     OneSidedRules, Part, Psm2, SharedMemory, Shmem, collective_rules, psm2,
 };
 use crate::error::Problem;
@@ -296,6 +296,9 @@ pub struct Software {
     /// Its defaults, if it is perftest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub perftest: Option<Perftest>,
+    /// Its costs and tunables, if it is a release of Lustre.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lustre: Option<Lustre>,
 }
 
 impl Software {
@@ -322,9 +325,11 @@ impl Part for Software {
         &self.title
     }
     fn check(&self) -> Result<(), Problem> {
-        if self.mpi.is_none() && self.perftest.is_none() && self.nccl.is_none() && self.experts.is_none() {
-            return Err(Problem::at(&[], "software that does nothing", "add an [mpi], [nccl], [experts] or [perftest] table"));
+        let libraries = self.mpi.is_none() && self.nccl.is_none() && self.experts.is_none();
+        if libraries && self.perftest.is_none() && self.lustre.is_none() {
+            return Err(Problem::at(&[], "software that does nothing", "add an [mpi], [nccl], [experts], [perftest] or [lustre] table"));
         }
+        self.lustre.as_ref().map_or(Ok(()), Lustre::check)?;
         self.nccl.as_ref().map_or(Ok(()), Nccl::check)?;
         self.experts.as_ref().map_or(Ok(()), ExpertLibrary::check)?;
         if let Some(shmem) = &self.shmem {

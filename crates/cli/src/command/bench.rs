@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, CommandFactory, FromArgMatches};
+use fabriscope::StorageTool;
 use fabriscope_lab::LabError;
 use fabriscope_lab::bench::{BenchEngine, BenchRequest, BenchRun, Stack, noise, placement};
 use fabriscope_lab::launch::LaunchError;
@@ -76,6 +77,10 @@ struct JobArgs {
     /// Cores for one run of packets between many ranks, 0 for all (default: up to 4); the result does not depend on it
     #[arg(long, value_name = "N")]
     cores: Option<usize>,
+    /// The file system of ior, mdtest, io500, fio, lfs and lctl: a name of `fabriscope parts --kind file-systems` or a TOML file
+    /// (default: the first that the cluster mounts)
+    #[arg(long, value_name = "FILE-SYSTEM")]
+    fs: Option<String>,
     #[command(flatten)]
     memory: MemoryArgs,
     #[command(flatten)]
@@ -136,6 +141,8 @@ Examples:
   fabriscope bench osu_allreduce --on lab-8192 --nodes 64 --ppn 16 -m 8:8 --engine flow
   fabriscope bench IMB-MPI1 Alltoall --on athena-edr --nodes 2 -msglog 3:16
   fabriscope bench krylov --on alaska-roce25 -n 256    iterations of conjugate gradients
+  fabriscope bench ior --on lumi-c --fs lumi-f --nodes 64 --ppn 16 -F -t 2m -b 1g -e    a parallel file system
+  fabriscope bench io500 --on lumi-c --fs lumi-p
   fabriscope bench ib_write_bw --on ri2 -n 5 --pcap write.pcap    the packets, for Wireshark
   fabriscope bench ib_write_bw --on ri2 --counters    what ports and adapters counted
   fabriscope bench osu_allreduce --on betzy-hdr --ppn 1 -m 8:8 -i 2 -x 0 --trace run.pftrace    for ui.perfetto.dev
@@ -162,6 +169,13 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         options.push("--help".to_owned());
     }
     let wants_help = options.iter().any(|o| o == "--help" || o == "-h");
+    if let Some(tool) = StorageTool::by_name(name) {
+        return on_file_system(tool, &job, options, (context, &file), output);
+    }
+    if job.fs.is_some() {
+        let help = "--fs is for ior, mdtest, io500, fio, lfs and lctl";
+        return Err(Failure::told(format!("{name} uses no file system"), help));
+    }
     let request = request(name, &job, options, context.seed())?;
     let on = job.on.or_else(|| wants_help.then(|| "ri2".to_owned()));
     // The help of a tool does not depend on the machine.
@@ -183,6 +197,44 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
             Ok(Verdict::Good)
         }
         other => finish((context, &file), &job.counters, &other?, output),
+    }
+}
+
+/// A program on a parallel file system.
+fn on_file_system(
+    tool: StorageTool,
+    job: &JobArgs,
+    options: Vec<String>,
+    (context, file): (&Context, &OutputArgs),
+    output: &mut Output,
+) -> Result<Verdict, Failure> {
+    let wants_help = options.iter().any(|option| option == "--help");
+    let on = job.on.clone().or_else(|| wants_help.then(|| "lumi-c".to_owned())).ok_or_else(|| {
+        let help = format!("say where: fabriscope bench {} --on lumi-c --fs lumi-f; `fabriscope clusters` lists them", tool.name());
+        Failure::told("no cluster is named", help)
+    })?;
+    let mut question = fabriscope::storage(tool, on.as_str()).catalog(context.catalog()?).args(options);
+    if let Some(name) = &job.fs {
+        question = question.file_system(name);
+    }
+    if let Some(nodes) = job.nodes {
+        question = question.nodes(nodes);
+    }
+    if let Some(ranks) = job.ppn {
+        question = question.ranks_per_node(ranks);
+    }
+    match question.outcome() {
+        Err(fabriscope::Error::Usage(UsageError::Help { text })) => {
+            output.text(&text)?;
+            Ok(Verdict::Good)
+        }
+        other => {
+            let outcome = other.map_err(Failure::of)?;
+            for remark in outcome.get("remarks").and_then(|all| all.as_array()).into_iter().flatten().filter_map(|told| told.as_str()) {
+                tell(&format!("# {remark}\n"));
+            }
+            file.write(&outcome, output)
+        }
     }
 }
 
@@ -253,7 +305,8 @@ impl Args {
 /// Sorts the words behind the tool's name: our own options, which add to those before it, and the tool's.
 fn sorted(tool: &str, (before, file): (JobArgs, &OutputArgs), words: &[String]) -> Result<Sorted, Failure> {
     // What is no tool is told of elsewhere.
-    let own = Tool::by_name(tool).map(Tool::options).unwrap_or_default();
+    let of_storage = StorageTool::by_name(tool).map(StorageTool::options);
+    let own = of_storage.or_else(|| Tool::by_name(tool).map(Tool::options).ok()).unwrap_or_default();
     let mut command = Behind::command();
     command.build();
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
@@ -356,8 +409,9 @@ impl JobArgs {
 
     /// Takes what `later` says, and keeps the rest.
     fn update(&mut self, later: JobArgs) {
-        let JobArgs { on, transport, nodes, ppn, placement, noise, hosts, engine, cores, memory, devices, pcap, counters, timeline } =
+        let JobArgs { on, transport, nodes, ppn, placement, noise, hosts, engine, cores, fs, memory, devices, pcap, counters, timeline } =
             later;
+        self.fs = fs.or_else(|| self.fs.take());
         let text = |own: &mut Option<String>, other: Option<String>| *own = other.or_else(|| own.take());
         text(&mut self.on, on);
         text(&mut self.transport, transport);
@@ -390,6 +444,9 @@ impl JobArgs {
 fn tools() -> Outcome {
     let mut grid = Grid::new([Column::words("tool", "tool"), Column::words("measures", "measures")]);
     for tool in Tool::all() {
+        grid.push([Cell::word(tool.name()), Cell::word(tool.about())]);
+    }
+    for tool in StorageTool::ALL {
         grid.push([Cell::word(tool.name()), Cell::word(tool.about())]);
     }
     let mut outcome = Outcome::new();

@@ -33,6 +33,9 @@ pub struct Args {
     /// Ranks on each node, of collective operations of MPI (default: one on each core)
     #[arg(long, value_name = "RANKS", value_parser = clap::value_parser!(u32).range(1..))]
     ppn: Option<u32>,
+    /// The file system, of ior (default: the first that the cluster mounts)
+    #[arg(long, value_name = "FILE-SYSTEM")]
+    fs: Option<String>,
     #[command(flatten)]
     devices: DeviceArgs,
     /// Skip the what-if analysis
@@ -88,6 +91,7 @@ Examples:
   fabriscope explain iperf3 --on thor-roce-100g
   fabriscope explain all_reduce_perf --on azure-ndh100v5 --nodes 2    the bottleneck of each size, what other algorithms give
   fabriscope explain all_reduce_perf --on azure-ndh100v5 --nodes 2 -s 16MiB
+  fabriscope explain ior --on lumi-c --fs lumi-p --nodes 64 -- -w -t 2m -b 1g    what binds, which striping is best
   fabriscope explain train --model llama3-8b --on azure-ndh100v5:1 --tp 8 --no-changes    a step of training";
 
 /// A size in bytes as the tools take it: `65536`, `64K` or `64KiB`.
@@ -109,6 +113,21 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     }
     // The parser asks for both where there is no job.
     let (tool, on) = (args.tool.clone().unwrap_or_default(), args.on.clone().unwrap_or_default());
+    if let Some(tool) = fabriscope::StorageTool::by_name(&tool) {
+        let mut question = fabriscope::storage(tool, on.as_str()).catalog(context.catalog()?).args(args.options.clone());
+        if let Some(name) = &args.fs {
+            question = question.file_system(name);
+        }
+        if let Some(nodes) = args.nodes {
+            question = question.nodes(nodes);
+        }
+        if let Some(ranks) = args.ppn {
+            question = question.ranks_per_node(ranks);
+        }
+        let outcome = question.explained().map_err(Failure::of)?;
+        drop(progress);
+        return args.output.write(&outcome, output);
+    }
     let mut question = fabriscope::explain(&tool, &on)
         .catalog(context.catalog()?)
         .args(args.options.clone())

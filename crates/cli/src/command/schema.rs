@@ -37,6 +37,8 @@ enum SchemaKind {
     Manager,
     Kernels,
     Model,
+    Drive,
+    FileSystem,
 }
 
 const EXAMPLES: &str = "\
@@ -69,6 +71,8 @@ pub fn run(args: &Args, output: &mut Output) -> Result<Verdict, Failure> {
         SchemaKind::Manager => Some(Kind::Manager),
         SchemaKind::Kernels => Some(Kind::Kernel),
         SchemaKind::Model => Some(Kind::Model),
+        SchemaKind::Drive => Some(Kind::Drive),
+        SchemaKind::FileSystem => Some(Kind::FileSystem),
     };
     output.json(&kind.map_or_else(lab_schema, part_schema))?;
     Ok(Verdict::Good)

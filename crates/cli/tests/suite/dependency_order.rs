@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A crate may depend on those before it.
-const ORDER: [&str; 45] = [
+const ORDER: [&str; 48] = [
     "prefetch",
     "streams",
     "units",
@@ -32,6 +32,9 @@ const ORDER: [&str; 45] = [
     "nccl-runtime",
     "experts",
     "tool",
+    "lustre",
+    "engine-storage",
+    "storage",
     "krylov",
     "tools",
     "engine",
@@ -52,7 +55,7 @@ const ORDER: [&str; 45] = [
     "python",
 ];
 /// Those who may see the event queue: what an engine drives takes the time as an argument.
-const SEES_THE_QUEUE: [&str; 2] = ["engine-packet", "engine-flow"];
+const SEES_THE_QUEUE: [&str; 3] = ["engine-packet", "engine-flow", "engine-storage"];
 const SAYS_NOTHING: [&str; 8] = ["common", "core", "util", "utils", "misc", "types", "helpers", "shared"];
 
 fn crates() -> PathBuf {

@@ -1,0 +1,79 @@
+//! What serves one request after the other, or several at a time.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use fabriscope_units::{Span, Time};
+
+/// Serves in the order of arrival.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Line {
+    free: Time,
+    busy: Span,
+}
+
+impl Line {
+    /// When the request that comes now is served, if serving takes so long.
+    pub fn take(&mut self, now: Time, span: Span) -> Time {
+        self.free = self.free.max(now).saturating_add(span);
+        self.busy = self.busy.saturating_add(span);
+        self.free
+    }
+    /// When it turns to whoever comes now.
+    pub fn begins(&self, now: Time) -> Time {
+        self.free.max(now)
+    }
+    /// What was served in all.
+    pub fn busy(&self) -> Span {
+        self.busy
+    }
+    /// The same until `free`, taken from then on.
+    pub fn hold(&mut self, free: Time, busy: Span) {
+        self.free = self.free.max(free);
+        self.busy = self.busy.saturating_add(busy);
+    }
+}
+
+/// Several that serve the same requests.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cores {
+    free: BinaryHeap<Reverse<Time>>,
+    count: u32,
+    busy: Span,
+}
+
+impl Cores {
+    pub fn new(count: u32) -> Cores {
+        Cores { free: BinaryHeap::new(), count: count.max(1), busy: Span::ZERO }
+    }
+    /// When the request that comes now is served.
+    pub fn take(&mut self, now: Time, span: Span) -> Time {
+        let begins = if self.free.len() < self.count as usize { now } else { self.free.pop().map_or(now, |Reverse(free)| free.max(now)) };
+        let end = begins.saturating_add(span);
+        self.free.push(Reverse(end));
+        self.busy = self.busy.saturating_add(span);
+        end
+    }
+    pub fn busy(&self) -> Span {
+        Span::from_ps(self.busy.as_ps() / u64::from(self.count))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(us: u64) -> Time {
+        Time::from_ps(us * 1_000_000)
+    }
+
+    #[test]
+    fn two_cores_serve_two_at_a_time() {
+        let mut cores = Cores::new(2);
+        let ends = [0, 0, 0, 25].map(|us| cores.take(at(us), Span::from_us(10)));
+        assert_eq!(ends, [at(10), at(10), at(20), at(35)]);
+        assert_eq!(cores.busy(), Span::from_us(20));
+        let mut line = Line::default();
+        assert_eq!([0, 0].map(|us| line.take(at(us), Span::from_us(10))), [at(10), at(20)]);
+    }
+}

@@ -1,0 +1,86 @@
+//! The programs by name.
+
+use fabriscope_tool::arguments::Opt;
+use fabriscope_tool::{ToolOutput, UsageError};
+
+use crate::mount::Mount;
+use crate::{fio, io500, ior, lctl, lfs, mdtest};
+
+/// A program on a parallel file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StorageTool {
+    /// Data by many processes.
+    Ior,
+    /// Names by many processes.
+    Mdtest,
+    /// All phases of the list, and the score.
+    Io500,
+    /// Data by one client.
+    Fio,
+    /// What users ask Lustre.
+    Lfs,
+    /// What operators ask Lustre.
+    Lctl,
+}
+
+impl StorageTool {
+    /// All of them.
+    pub const ALL: [StorageTool; 6] =
+        [StorageTool::Ior, StorageTool::Mdtest, StorageTool::Io500, StorageTool::Fio, StorageTool::Lfs, StorageTool::Lctl];
+
+    /// The one of this name.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<StorageTool> {
+        StorageTool::ALL.into_iter().find(|tool| tool.name() == name)
+    }
+    /// The name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            StorageTool::Ior => "ior",
+            StorageTool::Mdtest => "mdtest",
+            StorageTool::Io500 => "io500",
+            StorageTool::Fio => "fio",
+            StorageTool::Lfs => "lfs",
+            StorageTool::Lctl => "lctl",
+        }
+    }
+    /// One line of help.
+    #[must_use]
+    pub const fn about(self) -> &'static str {
+        match self {
+            StorageTool::Ior => "bandwidth of a parallel file system: own files, a shared one, collective MPI-IO",
+            StorageTool::Mdtest => "names made, looked at, read and removed on a parallel file system",
+            StorageTool::Io500 => "all phases of IO500 and its score",
+            StorageTool::Fio => "reads and writes of one client of a parallel file system",
+            StorageTool::Lfs => "targets, capacity and layouts of a Lustre file system (df, osts, mdts, setstripe, getstripe)",
+            StorageTool::Lctl => "tunables of clients of a Lustre file system (get_param)",
+        }
+    }
+    /// The options of its command line.
+    #[must_use]
+    pub const fn options(self) -> &'static [Opt] {
+        match self {
+            StorageTool::Ior => ior::OPTIONS,
+            StorageTool::Mdtest => mdtest::OPTIONS,
+            StorageTool::Io500 => io500::OPTIONS,
+            StorageTool::Fio => fio::OPTIONS,
+            StorageTool::Lfs => lfs::OPTIONS,
+            StorageTool::Lctl => lctl::OPTIONS,
+        }
+    }
+    /// Runs it.
+    ///
+    /// # Errors
+    /// What is wrong with the command line; [`UsageError::Help`] when `--help` was asked for.
+    pub fn run(self, args: &[String], mount: &Mount) -> Result<ToolOutput, UsageError> {
+        match self {
+            StorageTool::Ior => ior::run(args, mount),
+            StorageTool::Mdtest => mdtest::run(args, mount),
+            StorageTool::Io500 => io500::run(args, mount),
+            StorageTool::Fio => fio::run(args, mount),
+            StorageTool::Lfs => lfs::run(args, mount),
+            StorageTool::Lctl => lctl::run(args, mount),
+        }
+    }
+}
