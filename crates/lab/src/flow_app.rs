@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use fabriscope_engine::{Cluster, Run};
-use fabriscope_engine_flow::library::{self, LibraryWork, Step, Steps};
+use fabriscope_engine_flow::library::{self, LibraryWork, Queues, Step, Steps};
+use fabriscope_fabric::{Route, Router};
 use fabriscope_mpi::Protocol;
 use fabriscope_tools::ToolOutput;
 use fabriscope_tools::apps::{Act, App, Phase, Plan, Spent};
@@ -60,6 +61,10 @@ impl FlowBench<'_> {
         let cluster = Cluster::new(self.parts.clone()).map_err(LaunchError::from)?;
         let (mut printed, end) = self.carry_app(&cluster, &plan)?;
         printed.remarks.extend(why.map(|why| format!("flow engine, as {why}; --engine packet simulates every packet all the same")));
+        if !Router::new(&cluster.fabric, self.parts.routing).is_ok_and(|router| router.oblivious()) {
+            let routing = self.parts.routing;
+            printed.remarks.push(format!("flow engine: `{routing}` takes the paths of an idle network; --engine packet looks at queues"));
+        }
         let carried = |small: &FlowBench<'_>| {
             let plan = small.plan(app)?;
             let bytes = plan.bytes_sent().saturating_mul(u64::from(before + measured));
@@ -79,7 +84,16 @@ impl FlowBench<'_> {
         let footprint = plan.footprint.min(Bytes(1 << 40));
         let (costs, measured) = self.measure(cluster, &seats, few(unlike(&plan.sizes)), footprint)?;
         let per_node = self.layout.per_node;
-        let work = LibraryWork { nodes: &seats, per_node, costs: &costs, measured, packing: plan.packing, slots, footprint };
+        let work = LibraryWork {
+            nodes: &seats,
+            per_node,
+            costs: &costs,
+            measured,
+            packing: plan.packing,
+            slots,
+            footprint,
+            queues: Queues::Empty,
+        };
         let done = library::run(cluster, &work, &|rank| steps(plan, rank)).map_err(LaunchError::from)?;
         let spent: Vec<Spent> = done.timed.iter().zip(done.laps).map(|(total, phases)| Spent { phases, total: *total }).collect();
         Ok((plan.printed(&spent), done.end))
@@ -102,9 +116,10 @@ fn of_act(act: Act) -> Box<dyn Iterator<Item = Step> + Send> {
     let lap = |phase: Phase| Step::Lap(phase.index() as u8);
     match act {
         Act::Work(span) => Box::new([Step::Work(span), lap(Phase::Compute)].into_iter()),
-        Act::Exchange(phase, outline, span) => {
+        Act::Exchange(phase, mut outline, span) => {
+            let packed = Step::Move(std::mem::take(&mut outline.before));
             let beside = (span > Span::ZERO).then_some(Step::Beside(Phase::Compute.index() as u8, span));
-            Box::new(beside.into_iter().chain([Step::Round(outline), lap(phase)]))
+            Box::new([packed].into_iter().chain(beside).chain([Step::Round(outline), lap(phase)]))
         }
         Act::Rounds(phase, outlines) => Box::new(outlines.map(Step::Round).chain([lap(phase)])),
         // Refused before.

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use fabriscope_catalog::{NodeChoice, ResolvedCluster};
 use fabriscope_collectives::{Outline, Round};
 use fabriscope_engine::{Cluster, Engine, Job, Run, RunOptions};
-use fabriscope_engine_flow::library::{self, Excerpt, LibraryWork, Step, Steps, excerpt};
+use fabriscope_engine_flow::library::{self, Excerpt, LibraryWork, Queues, Step, Steps, excerpt};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_mpi::probe::{Costs, Probe, Probing};
 use fabriscope_mpi::{Protocol, World};
@@ -168,6 +168,7 @@ impl FlowBench<'_> {
                 packing: data.packing,
                 slots,
                 footprint: row.call.footprint(),
+                queues: Queues::Refused,
             };
             let steps = |rank: u32| steps(data, row, &part, rank);
             let done = library::run(cluster, &work, &steps).map_err(LaunchError::from)?;

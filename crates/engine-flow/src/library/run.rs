@@ -12,7 +12,7 @@ use fabriscope_units::{Bytes, Span, Time};
 use rustc_hash::FxHashMap;
 
 use super::carry::{Came, Phase, Runner, Step, Steps, Waiting};
-use super::fabric::Fabric;
+use super::fabric::{Fabric, Queues};
 use super::memory::Cores;
 use super::table::Table;
 use crate::support::{fabric, refusal};
@@ -34,6 +34,8 @@ pub struct LibraryWork<'a> {
     pub slots: Option<SlotParameters>,
     /// What the program goes through.
     pub footprint: Bytes,
+    /// What becomes of routings that look at queues.
+    pub queues: Queues,
 }
 
 /// What came of it.
@@ -68,7 +70,7 @@ pub fn supports(parts: &ResolvedCluster) -> Result<(), Unsupported> {
 pub fn run(cluster: &Cluster, work: &LibraryWork<'_>, steps: &dyn Fn(u32) -> Steps) -> Result<Outcome, EngineError> {
     supports(&cluster.parts)?;
     let kinds = work.costs.local.len().max(1);
-    let mut fabric = Fabric::new(cluster, work.nodes, kinds)?;
+    let mut fabric = Fabric::new(cluster, work.nodes, kinds, work.queues)?;
     let [here, near, far] = work.measured;
     let mut latency = |to: u32| {
         if to == here {
@@ -156,7 +158,8 @@ impl Running<'_> {
                         return;
                     }
                     let core = self.runners[rank as usize].core;
-                    if core > now && self.runners[rank as usize].phase == Phase::Sends {
+                    // What others do until then comes first: a server takes what comes in the order of time.
+                    if core > now && matches!(self.runners[rank as usize].phase, Phase::Sends | Phase::Next) {
                         self.wake(core, rank);
                         return;
                     }
@@ -238,6 +241,12 @@ impl Running<'_> {
             }
             Some(Step::Work(span)) => {
                 runner.core += span.as_ps();
+                true
+            }
+            Some(Step::Move(amount)) => {
+                let core = runner.core;
+                let (node, domain) = (self.node(rank), self.domain(rank));
+                self.runners[rank as usize].core = self.cores.moves(core, node, domain, amount);
                 true
             }
             Some(Step::Beside(part, span)) => {
