@@ -4,7 +4,9 @@
 //! Modelled: what each rank computes and to whom it sends how much, iteration by iteration, in the packet engine or without packets.
 //! Not modelled: set-up and output, numbers themselves: an iteration costs the same whatever they are.
 
+mod amg;
 mod grid;
+mod lammps_reax;
 mod opensbli;
 mod options;
 mod plan;
@@ -65,6 +67,8 @@ macro_rules! apps {
 
 apps! {
     OpenSbli: opensbli;
+    Amg: amg;
+    LammpsReax: lammps_reax;
 }
 
 impl App {
