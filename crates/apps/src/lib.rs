@@ -25,7 +25,7 @@ use fabriscope_tool::{PerNode, Placing, Prepared, Ranks, Rows, SizeOption, Suite
 
 pub use grid::{Grid, block, dims_create};
 pub use plan::{Act, Plan};
-pub use report::Spent;
+pub use report::{Spent, report};
 pub use step::{Collective, DOUBLE, Exchange, Merit, OneSided, Phase, Program, Step, Steps, Whole, Work};
 
 use options::Common;
@@ -108,7 +108,7 @@ impl App {
             let mut spent: Vec<(u32, Spent)> = results.take();
             spent.sort_unstable_by_key(|(rank, _)| *rank);
             let spent: Vec<Spent> = spent.into_iter().map(|(_, spent)| spent).collect();
-            plan.printed(&spent)
+            report(&plan, &spent)
         };
         Ok(Prepared { placing: Placing::Blocks { per_node }, mains, ties, finish: Box::new(finish), rows: Rows::default() })
     }

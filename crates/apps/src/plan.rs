@@ -13,11 +13,10 @@ use fabriscope_catalog::Mpi;
 use fabriscope_collectives::{Algorithm, Amount, Buffer, Call, Group, Kind, Message, Outline, Outlines, Round};
 use fabriscope_mpi::Packing;
 use fabriscope_platform::{Layout, Processor, Target};
-use fabriscope_tool::{Data, ToolOutput, UsageError, algorithm, mpi_for};
+use fabriscope_tool::{Data, UsageError, algorithm, mpi_for};
 use fabriscope_units::{Bytes, Span};
 
 use crate::options::{Common, conflict, per_byte};
-use crate::report::{Spent, report};
 use crate::step::{Collective, Exchange, OneSided, Phase, Program, Step, Work};
 
 /// An application on a machine.
@@ -262,12 +261,6 @@ impl Plan {
         }
         peers.remove(&rank);
         peers.into_iter().collect()
-    }
-
-    /// What it prints, from what each rank spent.
-    #[must_use]
-    pub fn printed(&self, spent: &[Spent]) -> ToolOutput {
-        report(self, spent)
     }
 }
 

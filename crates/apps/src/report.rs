@@ -17,8 +17,9 @@ pub struct Spent {
     pub total: Span,
 }
 
-/// The table.
-pub(crate) fn report(plan: &Plan, spent: &[Spent]) -> ToolOutput {
+/// What an application prints, from what each rank spent.
+#[must_use]
+pub fn report(plan: &Plan, spent: &[Spent]) -> ToolOutput {
     let ranks = spent.len().max(1) as f64;
     let each = f64::from(plan.common.iterations);
     let iteration = spent.iter().map(|spent| spent.total).max().unwrap_or_default().as_us_f64() / each;

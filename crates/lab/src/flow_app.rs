@@ -10,7 +10,7 @@ use fabriscope_engine_flow::library::{self, LibraryWork, Queues, Step, Steps};
 use fabriscope_fabric::{Route, Router};
 use fabriscope_mpi::Protocol;
 use fabriscope_tools::ToolOutput;
-use fabriscope_tools::apps::{Act, App, Phase, Plan, Spent};
+use fabriscope_tools::apps::{Act, App, Phase, Plan, Spent, report};
 use fabriscope_units::{Bytes, Span, Time};
 
 use crate::error::LabError;
@@ -96,7 +96,7 @@ impl FlowBench<'_> {
         };
         let done = library::run(cluster, &work, &|rank| steps(plan, rank)).map_err(LaunchError::from)?;
         let spent: Vec<Spent> = done.timed.iter().zip(done.laps).map(|(total, phases)| Spent { phases, total: *total }).collect();
-        Ok((plan.printed(&spent), done.end))
+        Ok((report(plan, &spent), done.end))
     }
 }
 

@@ -20,7 +20,7 @@ pub enum Step {
     Work(Span),
     /// It moves data, as before a round, but lets others go on meanwhile.
     Move(Amount),
-    /// It is so while the messages of the next round are under way: after their post, before the wait. Counts for this part.
+    /// It is so while the messages of the next round are outstanding: after their post, before the wait. Counts for this part.
     Beside(u8, Span),
     /// What passed since the last one, or since the begin, counts for this part of the time.
     Lap(u8),
