@@ -28,7 +28,18 @@ impl<'a> Paths<'a> {
             let what = format!("the routing `{routing}`, which looks at queues");
             return Err(refusal(Feature::Routing, what, "use the packet engine, or a routing such as ecmp or spray").into());
         }
-        let mut paths = Paths { fabric, router, spread: routing.reorders(), stride: 0 };
+        Paths::of(fabric, router, routing)
+    }
+
+    /// The same of any routing: one that looks at queues takes the path that it takes where all are empty.
+    pub fn idle(fabric: &'a Fabric, routing: Routing) -> Result<Paths<'a>, EngineError> {
+        let router = Router::new(fabric, routing).map_err(|error| EngineError::Setup(error.in_full()))?;
+        Paths::of(fabric, router, routing)
+    }
+
+    fn of(fabric: &'a Fabric, router: Router, routing: Routing) -> Result<Paths<'a>, EngineError> {
+        let spread = routing.reorders() && router.oblivious();
+        let mut paths = Paths { fabric, router, spread, stride: 0 };
         paths.stride = if paths.spread { paths.widest()? } else { paths.router.longest() };
         Ok(paths)
     }

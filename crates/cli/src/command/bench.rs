@@ -143,6 +143,7 @@ Examples:
   fabriscope bench krylov --on alaska-roce25 -n 256    iterations of conjugate gradients
   fabriscope bench ior --on lumi-c --fs lumi-f --nodes 64 --ppn 16 -F -t 2m -b 1g -e    a parallel file system
   fabriscope bench io500 --on lumi-c --fs lumi-p
+  fabriscope bench opensbli --on alaska-roce25 --nodes 4 --ppn 4 -n 64    an application
   fabriscope bench ib_write_bw --on ri2 -n 5 --pcap write.pcap    the packets, for Wireshark
   fabriscope bench ib_write_bw --on ri2 --counters    what ports and adapters counted
   fabriscope bench osu_allreduce --on betzy-hdr --ppn 1 -m 8:8 -i 2 -x 0 --trace run.pftrace    for ui.perfetto.dev

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A crate may depend on those before it.
-const ORDER: [&str; 48] = [
+const ORDER: [&str; 49] = [
     "prefetch",
     "streams",
     "units",
@@ -36,6 +36,7 @@ const ORDER: [&str; 48] = [
     "engine-storage",
     "storage",
     "krylov",
+    "apps",
     "tools",
     "engine",
     "capture",

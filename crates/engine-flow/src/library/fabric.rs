@@ -15,6 +15,15 @@ struct Route {
     latency: u64,
 }
 
+/// What becomes of routings that look at queues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Queues {
+    /// They are refused.
+    Refused,
+    /// They take the paths of an idle network, whatever there is to wait for.
+    Empty,
+}
+
 /// The way between two nodes, as far as messages share it with others.
 pub(super) struct Fabric<'a> {
     pub(super) cluster: &'a Cluster,
@@ -42,9 +51,12 @@ pub(super) struct Fabric<'a> {
 }
 
 impl<'a> Fabric<'a> {
-    pub fn new(cluster: &'a Cluster, nodes: &[u32], kinds: usize) -> Result<Fabric<'a>, EngineError> {
+    pub fn new(cluster: &'a Cluster, nodes: &[u32], kinds: usize, queues: Queues) -> Result<Fabric<'a>, EngineError> {
         let parts = &cluster.parts;
-        let paths = Paths::new(&cluster.fabric, parts.routing)?;
+        let paths = match queues {
+            Queues::Refused => Paths::new(&cluster.fabric, parts.routing)?,
+            Queues::Empty => Paths::idle(&cluster.fabric, parts.routing)?,
+        };
         let adapters = parts.sole().node.nics.max(1);
         let missing = |node: u32| EngineError::NoSuchNode { rank: 0, node, nodes: parts.nodes() };
         let endpoints: Result<Vec<u32>, EngineError> =

@@ -25,5 +25,6 @@ mod sample;
 mod table;
 
 pub use carry::{Step, Steps};
+pub use fabric::Queues;
 pub use run::{LibraryWork, Outcome, run, supports};
 pub use sample::{Excerpt, excerpt};

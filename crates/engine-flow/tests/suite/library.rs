@@ -2,7 +2,7 @@
 
 use crate::agrees::cluster;
 use fabriscope_collectives::{Buffer, Outline, Round};
-use fabriscope_engine_flow::library::{LibraryWork, Outcome, Step, Steps, run};
+use fabriscope_engine_flow::library::{LibraryWork, Outcome, Queues, Step, Steps, run};
 use fabriscope_fabric::Routing;
 use fabriscope_mpi::Packing;
 use fabriscope_mpi::probe::{Costs, Gaps, MessageCosts};
@@ -47,6 +47,7 @@ fn timed(rounds: fn(u32) -> Vec<Round>) -> Outcome {
         packing: Packing::default(),
         slots: None,
         footprint: Bytes::ZERO,
+        queues: Queues::Refused,
     };
     let steps = move |rank: u32| -> Steps {
         let rounds = rounds(rank).into_iter().map(|round| Step::Round(Outline::from(round)));
@@ -101,7 +102,8 @@ fn what_came_before_is_taken_late() {
 fn ranks_that_wait_for_nothing_are_named() {
     let (cluster, costs) = (cluster("lab-16", Routing::DModK), costs());
     let (packing, slots, footprint) = (Packing::default(), None, Bytes::ZERO);
-    let work = LibraryWork { nodes: &[0, 1], per_node: 2, costs: &costs, measured: [0, 1, 1], packing, slots, footprint };
+    let work =
+        LibraryWork { nodes: &[0, 1], per_node: 2, costs: &costs, measured: [0, 1, 1], packing, slots, footprint, queues: Queues::Refused };
     let steps = |rank: u32| -> Steps { Box::new(one_way(rank, 9, 1, 8).into_iter().map(|round| Step::Round(Outline::from(round)))) };
     let error = run(&cluster, &work, &steps).unwrap_err();
     assert!(error.to_string().contains("rank 1"), "{error}");
