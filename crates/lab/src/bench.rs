@@ -317,9 +317,9 @@ impl BenchSetup {
                 let what = "the flow engine has no packets to capture, to count or to draw".to_owned();
                 return Err(LabError::refused(what, "leave --pcap, --counters and --trace out, or use --engine packet"));
             }
-            (_, Some(layout)) if matches!(tool, Tool::Collective(_)) && !watched => layout,
+            (_, Some(layout)) if matches!(tool, Tool::Collective(_) | Tool::App(_)) && !watched => layout,
             (BenchEngine::Flow, _) => {
-                let what = format!("the flow engine runs benchmarks of collective operations of MPI, not {}", tool.name());
+                let what = format!("the flow engine runs benchmarks of collective operations of MPI and applications, not {}", tool.name());
                 return Err(refused(what));
             }
             (BenchEngine::Auto, _) => return Ok(None),

@@ -1,9 +1,10 @@
-//! Collective benchmarks in the flow engine: which jobs go there, what their messages cost, and how far they are from packets.
+//! Collective benchmarks and applications in the flow engine: which jobs go there, what their messages cost, and how far they are from packets.
 //!
 //! Costs are measured before each row, by ranks of the library in the packet engine on up to three nodes of the same cluster. Afterwards the
 //! same benchmark runs on a few ranks in both engines, and the difference is told.
 //!
-//! Modelled: what [`fabriscope_engine_flow::library`] has. Not modelled: tools other than those of collective operations.
+//! Modelled: what [`fabriscope_engine_flow::library`] has. Not modelled: other tools. What is an application's
+//! own stands in `flow_app.rs`.
 
 use std::collections::BTreeSet;
 
@@ -18,12 +19,12 @@ use fabriscope_mpi::{Protocol, World};
 use fabriscope_platform::{Binding, Layout, Target};
 use fabriscope_tools::collective::{Between, Stepwise, StepwiseRow, stepwise};
 use fabriscope_tools::{Listener, Tool, ToolOutput};
-use fabriscope_units::{Span, Time};
+use fabriscope_units::{Bytes, Span, Time};
 
 use crate::error::LabError;
 use crate::launch::{Launch, LaunchError};
 
-/// A collective benchmark on some nodes of a cluster.
+/// A collective benchmark, or an application, on some nodes of a cluster.
 pub(crate) struct FlowBench<'a> {
     pub tool: Tool,
     pub options: &'a [String],
@@ -66,11 +67,11 @@ impl Demand {
 
 impl FlowBench<'_> {
     /// The same on the first of the nodes.
-    fn at(&self, layout: Layout) -> FlowBench<'_> {
+    pub fn at(&self, layout: Layout) -> FlowBench<'_> {
         FlowBench { layout, chosen: self.chosen.get(..layout.nodes as usize).unwrap_or(&[]), ..*self }
     }
 
-    fn target(&self, layout: Layout) -> Result<Target, LabError> {
+    pub fn target(&self, layout: Layout) -> Result<Target, LabError> {
         Ok(Target::common(self.parts, layout, self.binding.clone()).map_err(LaunchError::from)?)
     }
 
@@ -87,6 +88,9 @@ impl FlowBench<'_> {
 
     /// Why it has to go without packets; nothing where it need not, or cannot.
     pub fn beyond_packets(&self) -> Option<String> {
+        if let Tool::App(app) = self.tool {
+            return self.app_beyond_packets(app);
+        }
         // What is wrong with the command line is said by who runs it.
         let data = self.steps().ok()?.ok()?;
         self.demand(&data).too_much()
@@ -112,6 +116,9 @@ impl FlowBench<'_> {
 
     /// Runs it; a listener hears of rows as they are done.
     pub fn run(&self, why: Option<String>, listener: Option<Listener>) -> Result<(ToolOutput, Run), LabError> {
+        if let Tool::App(app) = self.tool {
+            return self.run_app(app, why);
+        }
         let data = self.steps()?.map_err(|what| {
             let help = "leave --engine out, or use --engine packet";
             LabError::refused(format!("the flow engine has no model of {what}"), help)
@@ -140,7 +147,7 @@ impl FlowBench<'_> {
     }
 
     /// The same in the packet engine.
-    fn launch(&self) -> Launch<'_> {
+    pub fn launch(&self) -> Launch<'_> {
         Launch {
             nodes: self.nodes,
             chosen: self.chosen,
@@ -163,7 +170,7 @@ impl FlowBench<'_> {
                 let message = format!("{} among {} ranks is too much even without packets", row.algorithm, row.call.ranks);
                 LabError::refused(message, "use fewer ranks, or another --algorithm")
             })?;
-            let (costs, measured) = self.measure(cluster, &seats, data, (row, &part))?;
+            let (costs, measured) = self.measure(cluster, &seats, sizes(data, row, &part), row.call.footprint())?;
             let work = LibraryWork {
                 nodes: &seats,
                 per_node: self.layout.per_node,
@@ -184,17 +191,11 @@ impl FlowBench<'_> {
         Ok(Carried { printed, end, excerpts })
     }
 
-    /// What the messages of a row cost, and on which nodes that was measured.
-    fn measure(
-        &self,
-        cluster: &Cluster,
-        seats: &[u32],
-        data: &Stepwise,
-        (row, part): (&StepwiseRow, &Excerpt),
-    ) -> Result<(Costs, [u32; 3]), LabError> {
+    /// What messages of these sizes cost, and on which nodes that was measured.
+    pub fn measure(&self, cluster: &Cluster, seats: &[u32], sizes: Vec<u32>, footprint: Bytes) -> Result<(Costs, [u32; 3]), LabError> {
         let per_node = self.layout.per_node;
         let nodes = self.layout.nodes.min(3);
-        let probe = Probe { sizes: sizes(data, row, part), per_node, nodes, footprint: row.call.footprint() };
+        let probe = Probe { sizes, per_node, nodes, footprint };
         let target = self.target(Layout { nodes, per_node })?;
         let Some(mpi) = &target.mpi else {
             return Err(LabError::refused(format!("{} needs an MPI library", self.tool.name()), "take a cluster with one"));
@@ -211,16 +212,23 @@ impl FlowBench<'_> {
 
     /// How far a few ranks are from packets.
     fn compared(&self, cluster: &Cluster) -> String {
+        self.compared_with(cluster, |small| {
+            let data = small.steps()?.map_err(|what| LabError::refused(what, "use packets"))?;
+            Ok(small.carry(cluster, &data)?.printed)
+        })
+    }
+
+    /// The same, of what `carried` prints without packets.
+    pub fn compared_with(&self, cluster: &Cluster, carried: impl Fn(&FlowBench<'_>) -> Result<ToolOutput, LabError>) -> String {
         let layout = Layout { nodes: self.layout.nodes.min(SAMPLE.0), per_node: self.layout.per_node.min(SAMPLE.1) };
         let on = format!("{} x {} ranks", layout.nodes, layout.per_node);
         let small = self.at(layout);
-        let flow = || -> Result<ToolOutput, LabError> {
-            let data = small.steps()?.map_err(|what| LabError::refused(what, "use packets"))?;
-            Ok(small.carry(cluster, &data)?.printed)
-        };
+        let flow = || carried(&small);
         let packets = || -> Result<ToolOutput, LabError> { Ok(small.launch().run_on(cluster)?.0) };
-        match (flow(), packets()) {
-            (Ok(flow), Ok(packets)) => {
+        // Whoever cannot go without packets says so before packets run.
+        let both = flow().and_then(|flow| Ok((flow, packets()?)));
+        match both {
+            Ok((flow, packets)) => {
                 let apart = |(flow, packets): (&fabriscope_tools::Point, &fabriscope_tools::Point)| {
                     (packets.value > 0.0).then(|| (flow.value / packets.value - 1.0) * 100.0)
                 };
@@ -235,7 +243,7 @@ impl FlowBench<'_> {
                     }
                 }
             }
-            (Err(error), _) | (_, Err(error)) => format!("flow engine: not compared with packets on {on}: {error}"),
+            Err(error) => format!("flow engine: not compared with packets on {on}: {error}"),
         }
     }
 }
@@ -280,9 +288,14 @@ fn sizes(data: &Stepwise, row: &StepwiseRow, part: &Excerpt) -> Vec<u32> {
             barrier.rounds(call, rank).for_each(&mut look);
         }
     }
+    unlike(&all)
+}
+
+/// Of sizes that are nearly alike, one.
+pub(crate) fn unlike(all: &BTreeSet<u64>) -> Vec<u32> {
     let mut kept: Vec<u32> = Vec::new();
     let last = all.last().copied();
-    for size in all {
+    for &size in all {
         let near = kept.last().is_some_and(|before| size.saturating_sub(u64::from(*before)) * NEARLY <= size);
         if !near || Some(size) == last {
             kept.push(u32::try_from(size).unwrap_or(u32::MAX));

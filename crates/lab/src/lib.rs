@@ -16,6 +16,7 @@ pub mod expect;
 pub mod fast_forward;
 mod fault;
 mod fault_plan;
+mod flow_app;
 mod flow_bench;
 mod job_library;
 mod jobs;

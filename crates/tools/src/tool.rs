@@ -1,5 +1,6 @@
 //! The programs by name.
 
+use fabriscope_apps::App;
 use fabriscope_catalog::Interface;
 use fabriscope_krylov as krylov;
 use fabriscope_platform::Target;
@@ -38,6 +39,8 @@ pub enum Tool {
     Gpu(gpu::GpuTool),
     /// Iterations of a Krylov solver.
     Krylov,
+    /// An application.
+    App(App),
     /// An exchange of tokens among experts.
     Experts(experts::ExpertTool),
 }
@@ -56,6 +59,7 @@ impl Tool {
             .chain(sockets::TOOLS.into_iter().map(Tool::Sockets))
             .chain(gpu::TOOLS.into_iter().map(Tool::Gpu))
             .chain([Tool::Krylov])
+            .chain(App::ALL.iter().copied().map(Tool::App))
             .chain(experts::TOOLS.into_iter().map(Tool::Experts))
     }
     /// The tool of this name.
@@ -83,6 +87,7 @@ impl Tool {
             Tool::Sockets(tool) => tool.name(),
             Tool::Gpu(tool) => tool.name(),
             Tool::Krylov => krylov::NAME,
+            Tool::App(app) => app.name(),
             Tool::Experts(tool) => tool.name(),
         }
     }
@@ -99,6 +104,7 @@ impl Tool {
             Tool::Sockets(tool) => tool.about(),
             Tool::Gpu(tool) => tool.about(),
             Tool::Krylov => krylov::ABOUT,
+            Tool::App(app) => app.about(),
             Tool::Experts(tool) => tool.about(),
         }
     }
@@ -115,6 +121,7 @@ impl Tool {
             Tool::Sockets(tool) => tool.traits(),
             Tool::Gpu(tool) => tool.traits(),
             Tool::Krylov => krylov::traits(),
+            Tool::App(app) => app.traits(),
             Tool::Experts(tool) => tool.traits(),
         }
     }
@@ -131,6 +138,7 @@ impl Tool {
             Tool::Sockets(tool) => tool.options(),
             Tool::Gpu(tool) => tool.options(),
             Tool::Krylov => krylov::OPTIONS,
+            Tool::App(app) => app.options(),
             Tool::Experts(tool) => tool.options(),
         }
     }
@@ -178,6 +186,7 @@ impl Tool {
             Tool::Sockets(tool) => tool.prepare(args, target),
             Tool::Gpu(tool) => tool.prepare(args, target),
             Tool::Krylov => krylov::prepare(args, target),
+            Tool::App(app) => app.prepare(args, target),
             Tool::Experts(tool) => tool.prepare(args, target),
         }
     }

@@ -33,6 +33,7 @@ const ORDER: [&str; 45] = [
     "experts",
     "tool",
     "krylov",
+    "apps",
     "tools",
     "engine",
     "capture",

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 
 use fabriscope_collectives::{Amount, Outline, Round};
+use fabriscope_units::Span;
 
 /// One step of a rank.
 #[derive(Debug, Clone)]
-#[expect(clippy::large_enum_variant, reason = "nearly all steps are rounds, and only one is there at a time")]
 pub enum Step {
     /// A round of messages.
     Round(Outline),
@@ -16,6 +16,12 @@ pub enum Step {
     End,
     /// All ranks wait for each other, out of band.
     Meet,
+    /// The core is busy.
+    Work(Span),
+    /// It is so while the messages of the next round are under way: after their post, before the wait. Counts for this part.
+    Beside(u8, Span),
+    /// What passed since the last one, or since the begin, counts for this part of the time.
+    Lap(u8),
 }
 
 /// The steps of a rank, made one at a time.
@@ -47,6 +53,8 @@ pub(super) enum Phase {
     Next,
     /// Sends are posted one by one.
     Sends,
+    /// It computes before it waits.
+    Works,
     /// All is posted.
     Waits,
     /// Everything has come.
@@ -66,6 +74,11 @@ pub(super) struct Runner {
     pub free: u64,
     pub begun: u64,
     pub total: u64,
+    /// When the last part ended, and what each took (ps).
+    pub since: u64,
+    pub laps: Vec<u64>,
+    /// What it computes before it waits for its round, and for which part.
+    pub beside: Option<(u8, u64)>,
     pub round: Round,
     /// What it moves when everything has come, where no slots are read.
     pub after: Amount,
@@ -87,6 +100,14 @@ pub(super) struct Runner {
 }
 
 impl Runner {
+    /// `span` counts for this part.
+    pub fn count(&mut self, part: u8, span: u64) {
+        let part = usize::from(part);
+        if self.laps.len() <= part {
+            self.laps.resize(part + 1, 0);
+        }
+        self.laps[part] += span;
+    }
     pub fn new(steps: Steps) -> Runner {
         Runner {
             steps,
@@ -95,6 +116,9 @@ impl Runner {
             free: 0,
             begun: 0,
             total: 0,
+            since: 0,
+            laps: Vec::new(),
+            beside: None,
             round: Round::default(),
             after: Amount::default(),
             sent: 0,

@@ -41,6 +41,8 @@ pub struct LibraryWork<'a> {
 pub struct Outcome {
     /// The time between begins and ends of each rank.
     pub timed: Vec<Span>,
+    /// Of them for each part since the last begin, by rank, up to the last part that a step names.
+    pub laps: Vec<Vec<Span>>,
     /// Messages between ranks.
     pub messages: u64,
     /// When the last rank was done.
@@ -125,7 +127,9 @@ impl Running<'_> {
         }
         let end = self.runners.iter().map(|runner| runner.core).max().unwrap_or(0);
         let timed = self.runners.iter().map(|runner| Span::from_ps(runner.total)).collect();
-        Ok(Outcome { timed, messages: self.messages, end: Time::from_ps(end) })
+        let parts = |runner: &Runner| runner.laps.iter().map(|lap| Span::from_ps(*lap)).collect();
+        let laps = self.runners.iter().map(parts).collect();
+        Ok(Outcome { timed, laps, messages: self.messages, end: Time::from_ps(end) })
     }
 
     fn node(&self, rank: u32) -> u32 {
@@ -176,6 +180,20 @@ impl Running<'_> {
                     }
                     self.write_slots(rank);
                     let runner = &mut self.runners[rank as usize];
+                    runner.phase = Phase::Works;
+                    if let Some((part, span)) = runner.beside.take() {
+                        runner.core += span;
+                        runner.since += span;
+                        runner.count(part, span);
+                        if runner.core > now {
+                            let core = runner.core;
+                            self.wake(core, rank);
+                            return;
+                        }
+                    }
+                }
+                Phase::Works => {
+                    let runner = &mut self.runners[rank as usize];
                     (runner.phase, runner.free) = (Phase::Waits, runner.core);
                     let free = runner.free;
                     let pending = std::mem::take(&mut runner.pending);
@@ -214,7 +232,21 @@ impl Running<'_> {
                 false
             }
             Some(Step::Begin) => {
-                runner.begun = runner.core;
+                (runner.begun, runner.since) = (runner.core, runner.core);
+                runner.laps.clear();
+                true
+            }
+            Some(Step::Work(span)) => {
+                runner.core += span.as_ps();
+                true
+            }
+            Some(Step::Beside(part, span)) => {
+                runner.beside = Some((part, span.as_ps()));
+                true
+            }
+            Some(Step::Lap(part)) => {
+                runner.count(part, runner.core.saturating_sub(runner.since));
+                runner.since = runner.core;
                 true
             }
             Some(Step::End) => {
@@ -337,7 +369,7 @@ impl Running<'_> {
     /// Message and receive are together: when the receiver has it, and when the sender knows.
     fn meet(&mut self, rank: u32, (peer, place): (u32, u32), came: Came, posted: u64) {
         let runner = &mut self.runners[rank as usize];
-        if let (Came::Waits { from, call, size, looked: false, .. }, Phase::Sends) = (came, runner.phase) {
+        if let (Came::Waits { from, call, size, looked: false, .. }, Phase::Sends | Phase::Works) = (came, runner.phase) {
             // It will see the message when it has posted all, and not before.
             runner.pending.push((from, call, size));
             return;
@@ -402,7 +434,7 @@ impl Running<'_> {
     /// Until when a rank posts its round, as far as that is known.
     fn posted_until(&self, rank: u32) -> u64 {
         let runner = &self.runners[rank as usize];
-        if runner.phase == Phase::Sends { runner.core } else { runner.free }
+        if matches!(runner.phase, Phase::Sends | Phase::Works) { runner.core } else { runner.free }
     }
 
     /// What a message keeps the adapters for, in its direction and of both.

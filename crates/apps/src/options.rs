@@ -1,0 +1,110 @@
+//! What the command lines of all applications have in common.
+
+use fabriscope_platform::Layout;
+use fabriscope_tool::UsageError;
+use fabriscope_tool::arguments::{self, Given, Meaning::Usual, Opt, Parsed, Takes, opt};
+use fabriscope_units::Rate;
+
+/// What is asked for of any application.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Common {
+    /// Measured, after one that is not.
+    pub iterations: u32,
+    /// Threads of a rank.
+    pub threads: u32,
+    /// What a node would compute for an iteration of the whole problem, in s, where it was measured.
+    pub node_seconds: Option<f64>,
+    /// Operations of a core in a second, where they may bound it.
+    pub compute_rate: Option<f64>,
+}
+
+/// An option with a value.
+pub(crate) const fn value(short: char, long: &'static str, what: &'static str, help: &'static str) -> Opt {
+    opt(short, long, Takes::Value(what), Usual, help)
+}
+
+pub(crate) const ITERATIONS: Opt = value('i', "iterations", "count", "measured iterations, after one that is not (default 1)");
+pub(crate) const THREADS: Opt = value('t', "threads", "count", "threads of each rank, a core each (default 1)");
+pub(crate) const NODE_SECONDS: Opt =
+    value('\0', "node-seconds", "seconds", "computation of an iteration on one node (default: its bytes at the memory's rate)");
+pub(crate) const COMPUTE_RATE: Opt = value('\0', "compute-rate", "Gflop/s", "arithmetic of a core, where it bounds (default: it does not)");
+pub(crate) const HELP: Opt = opt('h', "help", Takes::Nothing, Usual, "show this page");
+
+/// Below every help page.
+const NOTES: &str = "\nTimes are of an iteration: of the last rank in all, and means over ranks by call.\n\
+    Calibrate --node-seconds on the smallest run of a machine; what follows is predicted.\n";
+
+impl Common {
+    /// Reads the options of all applications; others are left to the application.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn read((tool, about): (&str, &str), options: &[Opt], args: &[String]) -> Result<(Common, Parsed), UsageError> {
+        let parsed = arguments::parse(tool, options, args)?;
+        if let Some(operand) = parsed.operands.first() {
+            return Err(UsageError::Operand { tool: tool.to_owned(), operand: operand.clone() });
+        }
+        let mut common = Common { iterations: 1, threads: 1, node_seconds: None, compute_rate: None };
+        for given in &parsed.options {
+            match given.name {
+                "iterations" => common.iterations = arguments::number(given, 1, 100_000)? as u32,
+                "threads" => common.threads = arguments::number(given, 1, 65_536)? as u32,
+                "node-seconds" => common.node_seconds = Some(positive(given)?),
+                "compute-rate" => common.compute_rate = Some(positive(given)? * 1e9),
+                "help" => return Err(UsageError::Help { text: arguments::help(tool, about, options, NOTES) }),
+                _ => {}
+            }
+        }
+        Ok((common, parsed))
+    }
+
+    /// Whether the threads have cores.
+    ///
+    /// # Errors
+    /// They have not.
+    pub fn check(&self, layout: Layout, cores: u32) -> Result<(), UsageError> {
+        let most = (cores / layout.per_node.max(1)).max(1);
+        if self.threads > most {
+            let what = format!("{} ranks of {} threads on the {cores} cores of a node", layout.per_node, self.threads);
+            return Err(conflict(what, &format!("use --threads of at most {most}, or fewer ranks (--ppn)")));
+        }
+        Ok(())
+    }
+
+    /// The time of so many operations by so many threads, where arithmetic may bound.
+    pub fn arithmetic(&self, flops: u64) -> f64 {
+        self.compute_rate.map_or(0.0, |rate| flops as f64 / rate / f64::from(self.threads))
+    }
+}
+
+pub(crate) fn conflict(what: String, remedy: &str) -> UsageError {
+    UsageError::Conflict { what, remedy: remedy.to_owned() }
+}
+
+/// A number above zero.
+pub(crate) fn positive(given: &Given) -> Result<f64, UsageError> {
+    let text = given.value.as_deref().unwrap_or_default();
+    match text.parse::<f64>() {
+        Ok(number) if number > 0.0 && number.is_finite() && number < MOST => Ok(number),
+        _ => Err(conflict(format!("{} takes a number above zero, not `{text}`", given.typed), &format!("write {} 1.5", given.typed))),
+    }
+}
+
+/// Three numbers with commas or crosses between them.
+pub(crate) fn three(given: &Given, most: u64) -> Result<[u64; 3], UsageError> {
+    let text = given.value.as_deref().unwrap_or_default();
+    let words: Vec<&str> = text.split([',', 'x']).collect();
+    let &[x, y, z] = words.as_slice() else {
+        return Err(conflict(format!("{} {text} is not three numbers", given.typed), &format!("write {} 64,64,128", given.typed)));
+    };
+    let one = |word: &str| arguments::number(&Given { value: Some(word.trim().to_owned()), ..given.clone() }, 1, most);
+    Ok([one(x)?, one(y)?, one(z)?])
+}
+
+/// A rate in bytes as a time of one byte, in s.
+pub(crate) fn per_byte(rate: Rate) -> f64 {
+    1.0 / rate.as_bytes_per_s_f64().max(1.0)
+}
+
+/// Of numbers on the command line. Basis: assumed; seconds beyond it do not fit into whole picoseconds.
+const MOST: f64 = 1e6;

@@ -1,0 +1,80 @@
+//! What an application prints: the time of an iteration, and under which call it passes.
+
+use std::fmt::Write;
+
+use fabriscope_tool::{Point, ToolOutput};
+use fabriscope_units::{Bytes, Span};
+
+use crate::plan::Plan;
+use crate::step::Phase;
+
+/// What a rank spent in all measured iterations.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// By phase, as [`Phase::all`] lists them.
+    pub phases: Vec<Span>,
+    /// In all.
+    pub total: Span,
+}
+
+/// The table.
+pub(crate) fn report(plan: &Plan, spent: &[Spent]) -> ToolOutput {
+    let ranks = spent.len().max(1) as f64;
+    let each = f64::from(plan.common.iterations);
+    let iteration = spent.iter().map(|spent| spent.total).max().unwrap_or_default().as_us_f64() / each;
+    let whole = plan.program.whole();
+    let mut text = String::new();
+    let layout = plan.layout;
+    let _ = writeln!(text, "\n# {}", plan.program.title());
+    let _ = writeln!(
+        text,
+        "# {} ranks on {} nodes, {} threads each; computation of an iteration: {:.6} node seconds{}",
+        layout.ranks(),
+        layout.nodes,
+        plan.common.threads,
+        plan.node_seconds,
+        if plan.common.node_seconds.is_some() { " (given)" } else { " (memory's rate)" },
+    );
+    let _ = writeln!(text, "{:<26}{:>12}{:>16}{:>14}{:>14}{:>11}", "# Call", "Calls", "Bytes", "Mean(us)", "Max(us)", "Share(%)");
+    let mut points = Vec::new();
+    let mut point = |metric, unit, value| points.push(Point { size: Bytes::ZERO, metric, unit, value });
+    for phase in Phase::all() {
+        let of = |spent: &Spent| spent.phases.get(phase.index()).copied().unwrap_or_default().as_us_f64() / each;
+        let (calls, bytes) = plan.counts[phase.index()];
+        let mean = spent.iter().map(of).sum::<f64>() / ranks;
+        if calls == 0 && mean == 0.0 {
+            continue;
+        }
+        let most = spent.iter().map(of).fold(0.0, f64::max);
+        let share = if iteration > 0.0 { 100.0 * mean / iteration } else { 0.0 };
+        let (calls, bytes) = (calls as f64 / ranks, bytes as f64 / ranks);
+        let _ = writeln!(text, "{:<26}{calls:>12.2}{bytes:>16.0}{mean:>14.2}{most:>14.2}{share:>11.1}", phase.name());
+        point(phase.name(), "us", mean);
+    }
+    let _ = writeln!(text, "{:<26}{:>12}{:>16}{:>14}{iteration:>14.2}{:>11.1}", "Iteration", "", "", "", 100.0);
+    point("iteration", "us", iteration);
+    let seconds = iteration * 1e-6 * whole.iterations as f64;
+    let _ = writeln!(text, "# Whole run: {} iterations, {seconds:.4} s", whole.iterations);
+    point("run", "s", seconds);
+    if let Some(merit) = whole.merit.filter(|_| iteration > 0.0) {
+        let value = merit.work / (iteration * 1e-6);
+        let _ = writeln!(text, "# {}: {value:.5e} {}", merit.name, merit.unit);
+        point(merit.name, merit.unit, value);
+    }
+    ToolOutput { text, points, remarks: remarks(plan), ..ToolOutput::default() }
+}
+
+/// A line for each operation and algorithm: `allreduce of 512 ranks: recursive_doubling at 8 bytes`.
+fn remarks(plan: &Plan) -> Vec<String> {
+    let mut lines: Vec<(String, u64, u64)> = Vec::new();
+    for (call, algorithm) in plan.algorithms() {
+        let line = format!("{} of {} ranks: {algorithm}", call.operation.word(), call.ranks);
+        match lines.last_mut() {
+            Some((last, _, end)) if *last == line => *end = call.size.0,
+            _ => lines.push((line, call.size.0, call.size.0)),
+        }
+    }
+    let line =
+        |(line, first, end)| if first == end { format!("{line} at {first} bytes") } else { format!("{line} at {first} to {end} bytes") };
+    lines.into_iter().map(line).collect()
+}

@@ -1,0 +1,83 @@
+//! One rank of an application in the packet engine.
+//!
+//! Modelled: messages that are posted, computation, and then the wait for them; a library moves messages only while it is called.
+
+use std::sync::Arc;
+
+use fabriscope_mpi::{Buffer, OneSided, Rank, World};
+use fabriscope_node::{Process, ProgramError, Record};
+use fabriscope_units::{Span, Time};
+
+use crate::plan::{Act, Plan};
+use crate::report::Spent;
+use crate::step::Phase;
+
+/// An iteration that is not measured, then those that are.
+pub(crate) async fn run(process: Process, plan: Arc<Plan>, world: World, results: Record<Vec<(u32, Spent)>>) -> Result<(), ProgramError> {
+    let me = process.rank();
+    let rank = Rank::init(process, world, &plan.peers(me)).await?;
+    rank.goes_through(plan.footprint);
+    let (before, measured) = plan.iterations();
+    iterations(&rank, &plan, before).await?;
+    rank.synchronise().await?;
+    let spent = iterations(&rank, &plan, measured).await?;
+    rank.synchronise().await?;
+    results.lock().push((me, spent));
+    Ok(())
+}
+
+async fn iterations(rank: &Rank, plan: &Arc<Plan>, count: u32) -> Result<Spent, ProgramError> {
+    let begun = rank.now();
+    let mut spent = Spent { phases: vec![Span::ZERO; Phase::all().count()], total: Span::ZERO };
+    let mut since: Time = begun;
+    for _ in 0..count {
+        for act in plan.acts(rank.rank()) {
+            let phase = carry_out(rank, plan, act, &mut (&mut spent, &mut since)).await?;
+            lap(rank, &mut (&mut spent, &mut since), phase);
+        }
+    }
+    spent.total = rank.now().since(begun);
+    Ok(spent)
+}
+
+type Watch<'w> = (&'w mut Spent, &'w mut Time);
+
+/// What passed since the last call was for `phase`.
+fn lap(rank: &Rank, (spent, since): &mut Watch<'_>, phase: Phase) {
+    let now = rank.now();
+    spent.phases[phase.index()] += now.since(**since);
+    **since = now;
+}
+
+async fn carry_out(rank: &Rank, plan: &Plan, act: Act, watch: &mut Watch<'_>) -> Result<Phase, ProgramError> {
+    match act {
+        Act::Work(span) => {
+            rank.work(span).await;
+            Ok(Phase::Compute)
+        }
+        Act::Rounds(phase, outlines) => {
+            rank.carry_out(outlines, plan.packing).await?;
+            Ok(phase)
+        }
+        Act::Exchange(phase, outline, meanwhile) => {
+            let under_way = rank.begin(Box::new(std::iter::once(outline)), plan.packing, Buffer::Host)?;
+            if meanwhile > Span::ZERO {
+                lap(rank, watch, phase);
+                rank.work(meanwhile).await;
+                lap(rank, watch, Phase::Compute);
+            }
+            rank.complete(under_way).await?;
+            Ok(phase)
+        }
+        Act::OneSided(phase, one_sided) => {
+            let what = if one_sided.is_get { OneSided::Get } else { OneSided::Put };
+            let mut requests = Vec::with_capacity(one_sided.parts.len());
+            for (target, bytes) in &one_sided.parts {
+                let size = u32::try_from(bytes.0).map_err(|_| ProgramError(format!("{} bytes of a window at once", bytes.0)))?;
+                requests.push(rank.one_sided(what, *target, (Buffer::Host, Buffer::Host), size)?);
+            }
+            rank.wait_all(requests).await?;
+            Ok(phase)
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Applications in the flow engine: their steps, at the costs that messages of the library have in the packet engine.
+//!
+//! Modelled: what [`fabriscope_engine_flow::library`] has; computation between post and wait of messages.
+//! Not modelled, and refused: one-sided operations.
+
+use std::sync::Arc;
+
+use fabriscope_engine::{Cluster, Run};
+use fabriscope_engine_flow::library::{self, LibraryWork, Step, Steps};
+use fabriscope_mpi::Protocol;
+use fabriscope_tools::ToolOutput;
+use fabriscope_tools::apps::{Act, App, Phase, Plan, Spent};
+use fabriscope_units::{Bytes, Span, Time};
+
+use crate::error::LabError;
+use crate::flow_bench::{Demand, FlowBench, unlike};
+use crate::launch::LaunchError;
+
+impl FlowBench<'_> {
+    fn plan(&self, app: App) -> Result<Arc<Plan>, LabError> {
+        let target = self.target(self.layout)?;
+        Ok(Arc::new(app.plan(self.options, &target).map_err(LaunchError::from)?))
+    }
+
+    /// What only packets can do of it.
+    fn app_needs_packets(&self, plan: &Plan) -> Option<String> {
+        plan.needs_packets().map(str::to_owned).or_else(|| library::supports(self.parts).err().map(|refused| refused.what))
+    }
+
+    /// Why an application has to go without packets; nothing where it need not, or cannot.
+    pub fn app_beyond_packets(&self, app: App) -> Option<String> {
+        // What is wrong with the command line is said by who runs it.
+        let plan = self.plan(app).ok()?;
+        if self.app_needs_packets(&plan).is_some() {
+            return None;
+        }
+        let (ranks, per_node) = (self.layout.ranks(), self.layout.per_node);
+        let elsewhere = |rank: u32| plan.peers(rank).into_iter().filter(|peer| peer / per_node != rank / per_node).count() as u64;
+        let peers = [0, ranks / 2, ranks - 1].map(elsewhere).into_iter().max().unwrap_or(0);
+        let (before, measured) = plan.iterations();
+        let adapters = u64::from(self.parts.groups.iter().map(|group| group.node.nics).min().unwrap_or(1).max(1));
+        let messages = plan.messages.saturating_mul(u64::from(before + measured));
+        let demand = Demand { ranks, messages, peers, connections: peers * u64::from(per_node) / adapters };
+        demand.too_much().or_else(|| (ranks > RANKS || messages > MESSAGES).then(|| format!("{ranks} ranks send {messages} messages")))
+    }
+
+    /// Runs an application without packets.
+    pub fn run_app(&self, app: App, why: Option<String>) -> Result<(ToolOutput, Run), LabError> {
+        let plan = self.plan(app)?;
+        if let Some(what) = self.app_needs_packets(&plan) {
+            let help = "leave --engine out, or use --engine packet";
+            return Err(LabError::refused(format!("the flow engine has no model of {what}"), help));
+        }
+        let (before, measured) = plan.iterations();
+        let messages = plan.messages.saturating_mul(u64::from(before + measured));
+        if messages > MOST {
+            let message = format!("{messages} messages are too much even without packets");
+            return Err(LabError::refused(message, "use fewer ranks, or fewer --iterations"));
+        }
+        let cluster = Cluster::new(self.parts.clone()).map_err(LaunchError::from)?;
+        let (mut printed, end) = self.carry_app(&cluster, &plan)?;
+        printed.remarks.extend(why.map(|why| format!("flow engine, as {why}; --engine packet simulates every packet all the same")));
+        let carried = |small: &FlowBench<'_>| {
+            let plan = small.plan(app)?;
+            let bytes = plan.bytes_sent().saturating_mul(u64::from(before + measured));
+            if bytes > COMPARED {
+                return Err(LabError::refused(format!("its ranks would send {bytes} bytes"), "use a smaller problem"));
+            }
+            Ok(small.carry_app(&cluster, &plan)?.0)
+        };
+        printed.remarks.push(self.compared_with(&cluster, carried));
+        Ok((printed, Run { end, ..Run::default() }))
+    }
+
+    fn carry_app(&self, cluster: &Cluster, plan: &Arc<Plan>) -> Result<(ToolOutput, Time), LabError> {
+        let seats = self.launch().seated(cluster, self.layout.nodes)?;
+        let target = self.target(self.layout)?;
+        let slots = target.mpi.as_ref().and_then(|mpi| Protocol::from(mpi).slots);
+        let footprint = plan.footprint.min(Bytes(1 << 40));
+        let (costs, measured) = self.measure(cluster, &seats, few(unlike(&plan.sizes)), footprint)?;
+        let per_node = self.layout.per_node;
+        let work = LibraryWork { nodes: &seats, per_node, costs: &costs, measured, packing: plan.packing, slots, footprint };
+        let done = library::run(cluster, &work, &|rank| steps(plan, rank)).map_err(LaunchError::from)?;
+        let spent: Vec<Spent> = done.timed.iter().zip(done.laps).map(|(total, phases)| Spent { phases, total: *total }).collect();
+        Ok((plan.printed(&spent), done.end))
+    }
+}
+
+/// What a rank does: iterations before, a meeting, those that are timed.
+fn steps(plan: &Arc<Plan>, rank: u32) -> Steps {
+    let (before, measured) = plan.iterations();
+    let iterations = |count: u32| {
+        let plan = plan.clone();
+        (0..count).flat_map(move |_| plan.acts(rank).flat_map(of_act))
+    };
+    let warm = iterations(before).filter(|step| !matches!(step, Step::Lap(_)));
+    let timed = iterations(measured);
+    Box::new(warm.chain([Step::Meet, Step::Begin]).chain(timed).chain([Step::End]))
+}
+
+fn of_act(act: Act) -> Box<dyn Iterator<Item = Step> + Send> {
+    let lap = |phase: Phase| Step::Lap(phase.index() as u8);
+    match act {
+        Act::Work(span) => Box::new([Step::Work(span), lap(Phase::Compute)].into_iter()),
+        Act::Exchange(phase, outline, span) => {
+            let beside = (span > Span::ZERO).then_some(Step::Beside(Phase::Compute.index() as u8, span));
+            Box::new(beside.into_iter().chain([Step::Round(outline), lap(phase)]))
+        }
+        Act::Rounds(phase, outlines) => Box::new(outlines.map(Step::Round).chain([lap(phase)])),
+        // Refused before.
+        Act::OneSided(..) => Box::new(std::iter::empty()),
+    }
+}
+
+/// Of many sizes, some in equal ratios of their places; between them costs are interpolated.
+fn few(sizes: Vec<u32>) -> Vec<u32> {
+    if sizes.len() <= SIZES {
+        return sizes;
+    }
+    let mut some: Vec<u32> = (0..SIZES).map(|number| sizes[number * (sizes.len() - 1) / (SIZES - 1)]).collect();
+    some.dedup();
+    some
+}
+
+/// Sizes of messages that are measured. Basis: assumed; each takes packets a second on nodes of 128 ranks.
+const SIZES: usize = 24;
+/// Ranks, and messages of an application, beyond which packets take minutes. Basis: assumed, after those of collective benchmarks: an
+/// application's messages are longer.
+const RANKS: u32 = 1024;
+const MESSAGES: u64 = 2_000_000;
+/// Bytes of all ranks for the comparison with packets. Basis: assumed; packets take some seconds.
+const COMPARED: u64 = 4 << 30;
+/// Messages at the most without packets. Basis: assumed, some minutes.
+const MOST: u64 = 400_000_000;
