@@ -11,6 +11,7 @@ mod plan;
 mod report;
 mod run;
 mod step;
+mod vasp;
 
 use std::sync::Arc;
 
@@ -65,6 +66,7 @@ macro_rules! apps {
 
 apps! {
     OpenSbli: opensbli;
+    Vasp: vasp;
 }
 
 impl App {

@@ -13,7 +13,7 @@ use fabriscope_tools::apps::{Act, App, Phase, Plan, Spent};
 use fabriscope_units::{Bytes, Span, Time};
 
 use crate::error::LabError;
-use crate::flow_bench::{Demand, FlowBench, unlike};
+use crate::flow_bench::{Demand, FlowBench, shortest, unlike};
 use crate::launch::LaunchError;
 
 impl FlowBench<'_> {
@@ -57,9 +57,11 @@ impl FlowBench<'_> {
             let message = format!("{messages} messages are too much even without packets");
             return Err(LabError::refused(message, "use fewer ranks, or fewer --iterations"));
         }
-        let cluster = Cluster::new(self.parts.clone()).map_err(LaunchError::from)?;
+        let (parts, own) = shortest(self.parts.clone());
+        let cluster = Cluster::new(parts).map_err(LaunchError::from)?;
         let (mut printed, end) = self.carry_app(&cluster, &plan)?;
         printed.remarks.extend(why.map(|why| format!("flow engine, as {why}; --engine packet simulates every packet all the same")));
+        printed.remarks.extend(own.map(|own| format!("flow engine: {own} looks at queues, here messages take the shortest paths")));
         let carried = |small: &FlowBench<'_>| {
             let plan = small.plan(app)?;
             let bytes = plan.bytes_sent().saturating_mul(u64::from(before + measured));

@@ -306,7 +306,7 @@ pub(crate) fn unlike(all: &BTreeSet<u64>) -> Vec<u32> {
 }
 
 /// A fabric whose routing looks at queues with the shortest paths in its place, and what that was: fluids have no queues.
-fn shortest(mut parts: ResolvedCluster) -> (ResolvedCluster, Option<Routing>) {
+pub(crate) fn shortest(mut parts: ResolvedCluster) -> (ResolvedCluster, Option<Routing>) {
     let own = parts.routing;
     if !matches!(own.sharing(), Sharing::Load | Sharing::Pause) {
         return (parts, None);
