@@ -131,7 +131,9 @@ impl FlowBench<'_> {
         let Carried { printed, end, excerpts } = self.carry(&cluster, &data)?;
         let mut remarks = printed.remarks;
         remarks.extend(why.map(|why| format!("flow engine, as {why}; --engine packet simulates every packet all the same")));
-        remarks.extend(own.map(|own| format!("flow engine: {own} looks at queues, here messages take the shortest paths; so they do where packets are asked")));
+        remarks.extend(own.map(|own| {
+            format!("flow engine: {own} looks at queues, here messages take the shortest paths; so they do where packets are asked")
+        }));
         remarks.extend(self.first_use(&data));
         remarks.extend(parts_of(&data, &excerpts));
         remarks.push(self.compared(&cluster));
@@ -143,7 +145,9 @@ impl FlowBench<'_> {
     fn first_use(&self, data: &Stepwise) -> Option<String> {
         let each = self.target(self.layout).ok()?.mpi.as_ref().and_then(|mpi| Protocol::from(mpi).first_use)?;
         let ends = self.demand(data).peers * u64::from(self.layout.per_node);
-        (ends > 0).then(|| format!("the library makes connections on first use: {ends} ends on a node take {} before what is measured", each * ends))
+        (ends > 0).then(|| {
+            format!("the library makes connections on first use: {ends} ends on a node take {} before what is measured", each * ends)
+        })
     }
 
     /// The same in the packet engine.
