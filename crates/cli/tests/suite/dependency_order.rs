@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A crate may depend on those before it.
-const ORDER: [&str; 45] = [
+const ORDER: [&str; 46] = [
     "prefetch",
     "streams",
     "units",
