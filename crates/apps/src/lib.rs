@@ -13,6 +13,7 @@ mod plan;
 mod report;
 mod run;
 mod step;
+mod vasp;
 
 use std::sync::Arc;
 
@@ -69,6 +70,7 @@ apps! {
     OpenSbli: opensbli;
     Amg: amg;
     LammpsReax: lammps_reax;
+    Vasp: vasp;
 }
 
 impl App {

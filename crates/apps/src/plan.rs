@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use fabriscope_catalog::Mpi;
 use fabriscope_collectives::{Algorithm, Amount, Buffer, Call, Group, Kind, Message, Outline, Outlines, Round};
-use fabriscope_mpi::Packing;
+use fabriscope_mpi::{Packing, Protocol};
 use fabriscope_platform::{Layout, Processor, Target};
 use fabriscope_tool::{Data, UsageError, algorithm, mpi_for};
 use fabriscope_units::{Bytes, Span};
@@ -35,6 +35,8 @@ pub struct Plan {
     pub messages: u64,
     pub(crate) common: Common,
     pub(crate) node_seconds: f64,
+    /// Ends of connections of a node that are made on first use, and how long that takes.
+    pub(crate) connecting: Option<(u64, Span)>,
     /// Calls and bytes of all ranks in an iteration, by phase.
     pub(crate) counts: Vec<(u64, u64)>,
     processor: Processor,
@@ -80,6 +82,7 @@ impl Plan {
             messages: 0,
             common,
             node_seconds: 0.0,
+            connecting: None,
             counts: vec![(0, 0); Phase::all().count()],
             processor,
             scale: 1.0,
@@ -87,6 +90,9 @@ impl Plan {
             one_sided: false,
         };
         plan.survey(tool, mpi)?;
+        let others = u64::from(plan.program.meets().saturating_sub(target.layout.per_node));
+        let ends = others * u64::from(target.layout.per_node);
+        plan.connecting = Protocol::from(mpi).first_use.filter(|_| ends > 0).map(|each| (ends, each * ends));
         Ok(plan)
     }
 
@@ -142,7 +148,7 @@ impl Plan {
         let measured = seconds / f64::from(self.layout.per_node.max(1));
         self.node_seconds = self.common.node_seconds.unwrap_or(measured);
         if measured > 0.0 {
-            self.scale = self.node_seconds / measured;
+            self.scale = self.node_seconds * self.program.filled_up() / measured;
         }
         Ok(())
     }

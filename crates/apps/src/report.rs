@@ -57,6 +57,11 @@ pub fn report(plan: &Plan, spent: &[Spent]) -> ToolOutput {
     let seconds = iteration * 1e-6 * whole.iterations as f64;
     let _ = writeln!(text, "# Whole run: {} iterations, {seconds:.4} s", whole.iterations);
     point("run", "s", seconds);
+    if let Some((ends, span)) = plan.connecting {
+        let all = seconds + span.as_us_f64() * 1e-6;
+        let _ = writeln!(text, "# Connections made on first use: {ends} ends on a node, {span}; with them {all:.4} s");
+        point("run and connections", "s", all);
+    }
     if let Some(merit) = whole.merit.filter(|_| iteration > 0.0) {
         let value = merit.work / (iteration * 1e-6);
         let _ = writeln!(text, "# {}: {value:.5e} {}", merit.name, merit.unit);

@@ -17,6 +17,14 @@ pub trait Program: Send + Sync {
     fn steps(&self, rank: u32) -> Steps;
     /// What iterations add up to.
     fn whole(&self) -> Whole;
+    /// How much more its ranks compute than the problem has, where they do not divide it.
+    fn filled_up(&self) -> f64 {
+        1.0
+    }
+    /// Ranks of a communicator of which each talks to all others outside of iterations; that takes time where connections are made then.
+    fn meets(&self) -> u32 {
+        1
+    }
 }
 
 /// What iterations add up to.

@@ -71,7 +71,7 @@ pub use part::{
     PeerToPeer, ScaleUpPorts,
 };
 pub use part::{
-    BlueFlame, Cable, Congestion, Connections, Contexts, Cpu, CpuFamily, Datagrams, DecisionTables, Decisions, EagerChannel, Ecn,
+    BlueFlame, Cable, Congestion, Connections, Contexts, Cpu, CpuFamily, Datagrams, DecisionTables, Decisions, EagerChannel, Ecn, FirstUse,
     Forwarding, Interface, Iwarp, Kernel, Kind, Layer, LinkSpeed, Manager, Mechanism, Mpi, Nic, OffloadControl, Part, Pcie, PcieSlot,
     Perftest, Pfc, RailPolicy, Rdma, Rendezvous, RootComplex, SharedMemory, SingleCopy, Slots, Software, Switch, TagMatching,
 };

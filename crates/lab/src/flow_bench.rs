@@ -13,6 +13,7 @@ use fabriscope_collectives::{Outline, Round};
 use fabriscope_engine::{Cluster, Engine, Job, Run, RunOptions};
 use fabriscope_engine_flow::library::{self, Excerpt, LibraryWork, Queues, Step, Steps, excerpt};
 use fabriscope_engine_packet::PacketEngine;
+use fabriscope_fabric::routing::{Routing, Sharing};
 use fabriscope_mpi::probe::{Costs, Probe, Probing};
 use fabriscope_mpi::{Protocol, World};
 use fabriscope_platform::{Binding, Layout, Target};
@@ -122,17 +123,31 @@ impl FlowBench<'_> {
             let help = "leave --engine out, or use --engine packet";
             LabError::refused(format!("the flow engine has no model of {what}"), help)
         })?;
-        let cluster = Cluster::new(self.parts.clone()).map_err(LaunchError::from)?;
+        let (parts, own) = shortest(self.parts.clone());
+        let cluster = Cluster::new(parts).map_err(LaunchError::from)?;
         if let Some(listener) = listener {
             data.listened().listen(listener);
         }
         let Carried { printed, end, excerpts } = self.carry(&cluster, &data)?;
         let mut remarks = printed.remarks;
         remarks.extend(why.map(|why| format!("flow engine, as {why}; --engine packet simulates every packet all the same")));
+        remarks.extend(own.map(|own| {
+            format!("flow engine: {own} looks at queues, here messages take the shortest paths; so they do where packets are asked")
+        }));
+        remarks.extend(self.first_use(&data));
         remarks.extend(parts_of(&data, &excerpts));
         remarks.push(self.compared(&cluster));
         let run = Run { end, ..Run::default() };
         Ok((ToolOutput { remarks, ..printed }, run))
+    }
+
+    /// What the first call takes, where connections are made by it.
+    fn first_use(&self, data: &Stepwise) -> Option<String> {
+        let each = self.target(self.layout).ok()?.mpi.as_ref().and_then(|mpi| Protocol::from(mpi).first_use)?;
+        let ends = self.demand(data).peers * u64::from(self.layout.per_node);
+        (ends > 0).then(|| {
+            format!("the library makes connections on first use: {ends} ends on a node take {} before what is measured", each * ends)
+        })
     }
 
     /// The same in the packet engine.
@@ -293,6 +308,22 @@ pub(crate) fn unlike(all: &BTreeSet<u64>) -> Vec<u32> {
     }
     kept.dedup();
     if kept.is_empty() { vec![0] } else { kept }
+}
+
+/// A fabric whose routing looks at queues with the shortest paths in its place, and what that was: fluids have no queues.
+fn shortest(mut parts: ResolvedCluster) -> (ResolvedCluster, Option<Routing>) {
+    let own = parts.routing;
+    if !matches!(own.sharing(), Sharing::Load | Sharing::Pause) {
+        return (parts, None);
+    }
+    for routing in [Routing::Ecmp, Routing::Minimal, Routing::Spray] {
+        parts.routing = routing;
+        if Cluster::new(parts.clone()).is_ok() {
+            return (parts, Some(own));
+        }
+    }
+    parts.routing = own;
+    (parts, None)
 }
 
 fn scaled(span: Span, factor: f64) -> Span {

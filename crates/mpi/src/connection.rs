@@ -120,6 +120,8 @@ pub(crate) struct Connection {
     pub order: Order,
     /// Messages so far that carry a number as immediate data.
     pub tagged: u32,
+    /// Something went over it.
+    pub made: bool,
 }
 
 impl Connection {
@@ -137,6 +139,7 @@ impl Connection {
             turn: 0,
             order: Order::default(),
             tagged: 0,
+            made: false,
         }
     }
     /// The envelope for `body` with all credits that are owed; where messages overtake each other only announcements have numbers.

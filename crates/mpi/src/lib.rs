@@ -25,6 +25,7 @@ mod contents;
 mod decision;
 mod element;
 mod exchange;
+mod first_use;
 mod gpu;
 mod in_network;
 mod intra_node_gpu;

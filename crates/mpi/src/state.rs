@@ -314,6 +314,7 @@ impl State {
         if self.connection(peer)?.local {
             return self.flush_local(process, peer);
         }
+        self.connect_at_first_use(process, peer)?;
         let depth = u64::from(layout::send_depth(&self.protocol));
         loop {
             let connection = self.connection(peer)?;

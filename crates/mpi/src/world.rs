@@ -1,6 +1,6 @@
 //! What the ranks of a job share out of band, as a launcher and its key-value store have it, and what those of a node share in its memory.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -52,6 +52,8 @@ pub(super) struct NodeMemory {
     pub wires: Wires,
     /// What is in it, for programs that look.
     pub contents: Option<Contents>,
+    /// Until when its connection manager is busy.
+    pub manager: Cell<Time>,
     /// Flags that PEs of OpenSHMEM have set for each other: (from, to) → when they can be seen.
     pub flags: RefCell<BTreeMap<(u32, u32), VecDeque<Time>>>,
 }

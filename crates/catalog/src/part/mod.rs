@@ -76,7 +76,7 @@ pub use pcie::Pcie;
 pub use psm2::Psm2;
 pub use shared_memory::{Mechanism, SharedMemory, SharedMemoryParameters, SingleCopy, SingleCopyParameters, SlotParameters, Slots};
 pub use software::{
-    Connections, Datagrams, EachRegistration, EagerChannel, MapBy, Mpi, Perftest, RailPolicy, Rendezvous, Software, TagMatching,
+    Connections, Datagrams, EachRegistration, EagerChannel, FirstUse, MapBy, Mpi, Perftest, RailPolicy, Rendezvous, Software, TagMatching,
 };
 pub(crate) use switch::check_ecn;
 pub use switch::{Ecn, Forwarding, Pfc, Switch};

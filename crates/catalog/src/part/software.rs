@@ -112,6 +112,17 @@ pub struct Connections {
     pub receives: Sourced<u32>,
     /// Size of the buffer of each.
     pub buffer: Sourced<Bytes>,
+    /// What making one takes, where they are made when two processes first talk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_first_use: Option<FirstUse>,
+}
+
+/// Connections that are made when two processes first talk.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FirstUse {
+    /// How long the connection manager of a node works at one end of one; it has one at a time, whoever asks.
+    pub each: Sourced<Span>,
 }
 
 /// The point-to-point protocol of an MPI library.

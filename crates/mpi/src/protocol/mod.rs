@@ -76,6 +76,8 @@ pub struct Protocol {
     pub signal_interval: u32,
     /// Receives in the queue that all connections of a rank share, where it has several.
     pub shared_receives: u32,
+    /// What making a connection takes the manager of the node, where that is left to the first message.
+    pub first_use: Option<Span>,
     /// How ranks of one node talk; through the adapter where nothing is said.
     pub local: Option<Local>,
     /// Memory of the node for collective operations, if the library has some.
@@ -206,6 +208,7 @@ impl From<&Mpi> for Protocol {
             window: (*part.window).max(1),
             signal_interval: (*part.signal_interval).max(1),
             shared_receives: part.connections.as_ref().map_or(SHARED_RECEIVES, |connections| *connections.receives),
+            first_use: part.connections.as_ref().and_then(|connections| connections.on_first_use.as_ref()).map(|first| *first.each),
             local: part.shared_memory.as_ref().map(Local::from),
             slots: part.shared_memory.as_ref().and_then(|memory| memory.slots.as_ref()).map(Slots::plain),
             gpu: part.gpu.as_ref().map(Gpu::from),
@@ -253,6 +256,7 @@ pub(crate) mod tests {
             window: 16,
             signal_interval: 8,
             shared_receives: 64,
+            first_use: None,
             local: None,
             slots: None,
             gpu: None,
