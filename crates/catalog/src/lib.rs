@@ -20,6 +20,7 @@ mod identity;
 mod imported;
 mod ip;
 mod link_retry;
+mod listed;
 mod machine;
 mod multicast;
 mod node;
@@ -54,6 +55,7 @@ pub use group::{Group, GroupCable, NodeGroup};
 pub use hosts::HostSet;
 pub use identity::{AdapterIdentity, GuidPrefix, pci_identity};
 pub use link_retry::{Line, LinkRest, LinkRetry};
+pub use listed::Listed;
 pub use multicast::Multicast;
 pub use node::{Devices, Node, NodeLayout, NumaDistance, ResolvedBundle, ResolvedNode, ResolvedSlot};
 pub use part::collective_rules::select as select_collective;
@@ -65,11 +67,11 @@ pub use part::{
 };
 pub use part::{AmdFamily, GpuFamily, NodeFiles, ProcessorFamily};
 pub use part::{
-    Block, Compute, CopyEngines, Gpu, GpuCalls, GpuMemory, Interconnect, InterconnectKind, Mapped, MemoryKind, Pageable, PeerAccess,
-    PeerToPeer, ScaleUpPorts,
+    Block, Compute, CopyEngines, Gpu, GpuCalls, GpuDgemm, GpuMemory, Interconnect, InterconnectKind, Mapped, MemoryKind, Pageable,
+    PeerAccess, PeerToPeer, ScaleUpPorts,
 };
 pub use part::{
-    BlueFlame, Cable, Congestion, Connections, Contexts, Cpu, CpuFamily, Datagrams, DecisionTables, Decisions, EagerChannel, Ecn,
+    BlueFlame, Cable, Congestion, Connections, Contexts, Cpu, CpuDgemm, CpuFamily, Datagrams, DecisionTables, Decisions, EagerChannel, Ecn,
     Forwarding, Interface, Iwarp, Kernel, Kind, Layer, LinkSpeed, Manager, Mechanism, Mpi, Nic, OffloadControl, Part, Pcie, PcieSlot,
     Perftest, Pfc, RailPolicy, Rdma, Rendezvous, RootComplex, SharedMemory, SingleCopy, Slots, Software, Switch, TagMatching,
 };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A crate may depend on those before it.
-const ORDER: [&str; 45] = [
+const ORDER: [&str; 46] = [
     "prefetch",
     "streams",
     "units",
@@ -33,6 +33,7 @@ const ORDER: [&str; 45] = [
     "experts",
     "tool",
     "krylov",
+    "hpl",
     "tools",
     "engine",
     "capture",
