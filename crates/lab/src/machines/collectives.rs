@@ -102,4 +102,4 @@ fn run(parts: &ResolvedCluster, cluster: &Cluster, (call, algorithm): (&Call, &A
 /// The benchmarks.
 const TOOLS: [&str; 2] = ["osu_allreduce", "osu_alltoall"];
 /// Messages that are followed at most, where ranks that do the same could not be found. Basis: assumed; about a minute.
-const MOST_MESSAGES: u64 = 1_000_000;
+const MOST_MESSAGES: u64 = 250_000;
