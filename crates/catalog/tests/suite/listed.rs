@@ -31,7 +31,9 @@ fn every_cluster_resolves() {
 #[test]
 fn cores_of_the_list_are_whole_nodes() {
     let catalog = catalog();
-    for (name, per_node) in [("frontier", 944), ("aurora", 872), ("alps", 816), ("el-capitan", 1008), ("eagle", 1152), ("eos", 1168), ("selene", 992)] {
+    for (name, per_node) in
+        [("frontier", 944), ("aurora", 872), ("alps", 816), ("el-capitan", 1008), ("eagle", 1152), ("eos", 1168), ("selene", 992)]
+    {
         let cluster = catalog.cluster(name).unwrap();
         let entry = cluster.listed.as_ref().unwrap();
         let nodes = entry.nodes.as_ref().map_or(cluster.nodes.unwrap(), |nodes| **nodes);
