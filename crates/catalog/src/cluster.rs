@@ -10,6 +10,7 @@ use crate::error::Problem;
 use crate::group::{Group, NodeGroup, spec};
 use crate::identity::AdapterIdentity;
 use crate::link_retry::Line;
+use crate::listed::Listed;
 use crate::multicast::Multicast;
 use crate::node::Node;
 use crate::part::{Cable, Congestion, Kernel, Kind, Layer, LinkSpeed, Part, Software, Switch};
@@ -274,6 +275,9 @@ pub struct Cluster {
     /// vendor over their adapters where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collectives: Option<String>,
+    /// What a list of machines says of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listed: Option<Listed>,
 }
 
 fn inline_name() -> String {
@@ -295,6 +299,9 @@ impl Part for Cluster {
             noise.check()?;
         }
         self.identity.check()?;
+        if let Some(listed) = &self.listed {
+            listed.check(self.group.iter().map(|group| group.name.as_str()))?;
+        }
         crate::part::check_mtu(self.mtu, &["mtu"])
     }
 }

@@ -21,6 +21,7 @@ mod identity;
 mod imported;
 mod ip;
 mod link_retry;
+mod listed;
 mod machine;
 mod multicast;
 mod node;
@@ -56,6 +57,7 @@ pub use group::{Group, GroupCable, NodeGroup};
 pub use hosts::HostSet;
 pub use identity::{AdapterIdentity, GuidPrefix, pci_identity};
 pub use link_retry::{Line, LinkRest, LinkRetry};
+pub use listed::Listed;
 pub use multicast::Multicast;
 pub use node::{Devices, Node, NodeLayout, NumaDistance, ResolvedBundle, ResolvedNode, ResolvedSlot};
 pub use part::collective_rules::select as select_collective;
@@ -67,13 +69,13 @@ pub use part::{
 };
 pub use part::{AmdFamily, GpuFamily, NodeFiles, ProcessorFamily};
 pub use part::{
-    Block, Compute, CopyEngines, Gpu, GpuCalls, GpuMemory, Interconnect, InterconnectKind, Mapped, MemoryKind, Pageable, PeerAccess,
-    PeerToPeer, ScaleUpPorts,
+    Block, Compute, CopyEngines, Gpu, GpuCalls, GpuDgemm, GpuMemory, Interconnect, InterconnectKind, Mapped, MemoryKind, Pageable,
+    PeerAccess, PeerToPeer, ScaleUpPorts,
 };
 pub use part::{
-    BlueFlame, Cable, Congestion, Connections, Contexts, Cpu, CpuFamily, Datagrams, DecisionTables, Decisions, EagerChannel, Ecn, FirstUse,
-    Forwarding, Interface, Iwarp, Kernel, Kind, Layer, LinkSpeed, Manager, Mechanism, Mpi, Nic, OffloadControl, Part, Pcie, PcieSlot,
-    Perftest, Pfc, RailPolicy, Rdma, Rendezvous, RootComplex, SharedMemory, SingleCopy, Slots, Software, Switch, TagMatching,
+    BlueFlame, Cable, Congestion, Connections, Contexts, Cpu, CpuDgemm, CpuFamily, Datagrams, DecisionTables, Decisions, EagerChannel, Ecn,
+    FirstUse, Forwarding, Interface, Iwarp, Kernel, Kind, Layer, LinkSpeed, Manager, Mechanism, Mpi, Nic, OffloadControl, Part, Pcie,
+    PcieSlot, Perftest, Pfc, RailPolicy, Rdma, Rendezvous, RootComplex, SharedMemory, SingleCopy, Slots, Software, Switch, TagMatching,
 };
 pub use part::{Bottleneck, Convolution, Convolutional, Crossing, Linear, NetLayer, Pool, Recommendation};
 pub use part::{CollectiveRule, CollectiveRules, MapBy, Occasion};

@@ -25,6 +25,10 @@ pub enum LabError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Layout(#[from] fabriscope_training::LayoutError),
+    /// A run of HPL that cannot be.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Hpl(#[from] fabriscope_hpl::HplError),
     /// A job of training that cannot be.
     #[error("{message}")]
     #[diagnostic(code(train::impossible), help("{help}"))]

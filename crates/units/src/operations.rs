@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::parse::{self, UnitError};
-use crate::{Ratio, Span};
+use crate::{Frequency, Ratio, Span};
 
 /// Floating-point operations per second, in whole 10⁶; a multiplication with its addition counts as two.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -13,6 +13,11 @@ impl OperationRate {
     /// Operations per second, for printing and models of kernels.
     pub fn as_f64(self) -> f64 {
         self.0 as f64 * 1e6
+    }
+    /// What so many operations a cycle come to at this clock, rounded down to 10⁶ operations per second; the largest rate where they are more.
+    #[must_use]
+    pub fn per_cycle(clock: Frequency, operations: u64) -> OperationRate {
+        OperationRate((clock.as_hz().saturating_mul(operations)) / 1_000_000)
     }
     /// This share of it, rounded down to 10⁶ operations per second.
     #[must_use]

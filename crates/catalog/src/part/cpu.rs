@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::spliced::part;
-use super::{Bundle, Kind, Part};
+use super::{Bundle, CpuDgemm, Kind, Part};
 use crate::error::Problem;
 use crate::sourced::Sourced;
 
@@ -106,6 +106,9 @@ cpu_parameters! {
             /// The links to another processor of the same model, all of them; none where it works alone.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub socket_link: Option<Bundle>,
+            /// How its cores multiply matrices of double precision; where nothing is said, HPL does not run on them.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub dgemm: Option<CpuDgemm>,
             /// The bridge between PCI Express and memory.
             pub root_complex: RootComplex,
         } core -> CpuCosts
@@ -143,6 +146,9 @@ impl Part for Cpu {
         }
         if self.socket_link.as_ref().is_some_and(|link| link.links == 0) {
             return Err(Problem::at(&["socket_link", "links"], "no link to the other processor", "remove [socket_link]"));
+        }
+        if let Some(dgemm) = &self.dgemm {
+            dgemm.check(self.cores, *self.clock)?;
         }
         let root = &self.root_complex;
         if let Some(peer) = &root.peer_to_peer {

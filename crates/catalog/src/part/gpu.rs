@@ -11,7 +11,7 @@ use fabriscope_units::{Bytes, OperationRate, Rate, Ratio, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Kind, Part, PcieSlot};
+use super::{GpuDgemm, Kind, Part, PcieSlot};
 use crate::error::Problem;
 use crate::sourced::{Sourced, Stated};
 
@@ -227,6 +227,9 @@ pub struct Gpu {
     /// What its kernels compute; where nothing is said, no job trains on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compute: Option<Compute>,
+    /// How it multiplies matrices of double precision; where nothing is said, HPL does not run on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dgemm: Option<GpuDgemm>,
     /// The memory as another device reads and writes it; none where the driver does not allow it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<PeerAccess>,

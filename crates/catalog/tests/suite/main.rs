@@ -8,6 +8,7 @@ mod documents;
 mod embedded;
 mod groups;
 mod hostile;
+mod listed;
 mod machines;
 mod messages;
 mod nodes;

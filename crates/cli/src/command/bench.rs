@@ -11,6 +11,7 @@ use fabriscope_lab::launch::LaunchError;
 use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_tools::{Tool, UsageError};
 
+use super::bench_hpl;
 use crate::arguments::Color;
 use crate::context::Context;
 use crate::counting::{CounterArgs, Shown};
@@ -140,6 +141,7 @@ Examples:
   fabriscope bench osu_alltoall --on csd3-opa --nodes 4 --ppn 32 -m 1024:1024
   fabriscope bench osu_allreduce --on lab-8192 --nodes 64 --ppn 16 -m 8:8 --engine flow
   fabriscope bench IMB-MPI1 Alltoall --on athena-edr --nodes 2 -msglog 3:16
+  fabriscope bench hpl --on frontier -NB 512    High Performance LINPACK
   fabriscope bench krylov --on alaska-roce25 -n 256    iterations of conjugate gradients
   fabriscope bench ior --on lumi-c --fs lumi-f --nodes 64 --ppn 16 -F -t 2m -b 1g -e    a parallel file system
   fabriscope bench io500 --on lumi-c --fs lumi-p
@@ -169,6 +171,16 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     if args.help {
         options.push("--help".to_owned());
     }
+    if bench_hpl::is(name) {
+        if args.help {
+            output.text(&bench_hpl::help())?;
+            return Ok(Verdict::Good);
+        }
+        // Help does not depend on the machine.
+        let on = job.on.as_deref().or(Some("ri2").filter(|_| options.iter().any(|o| o == "--help" || o == "-h")));
+        let on = on.ok_or_else(|| no_cluster(name))?;
+        return bench_hpl::run(&options, (on, job.nodes), (context, &file), output);
+    }
     let wants_help = options.iter().any(|o| o == "--help" || o == "-h");
     if let Some(tool) = StorageTool::by_name(name) {
         return on_file_system(tool, &job, options, (context, &file), output);
@@ -180,10 +192,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     let request = request(name, &job, options, context.seed())?;
     let on = job.on.or_else(|| wants_help.then(|| "ri2".to_owned()));
     // The help of a tool does not depend on the machine.
-    let on = on.ok_or_else(|| {
-        let help = format!("say where: fabriscope bench {name} --on ri2; `fabriscope clusters` lists them");
-        Failure::told("no cluster is named", help)
-    })?;
+    let on = on.ok_or_else(|| no_cluster(name))?;
     let setup = request.set_up(context.catalog()?, context.cluster(&on)?)?;
     if (args.verbose || verbose) && !wants_help {
         tell(&format!("# {}\n", setup.describe()));
@@ -237,6 +246,11 @@ fn on_file_system(
             file.write(&outcome, output)
         }
     }
+}
+
+fn no_cluster(name: &str) -> Failure {
+    let help = format!("say where: fabriscope bench {name} --on ri2; `fabriscope clusters` lists them");
+    Failure::told("no cluster is named", help)
 }
 
 /// Cores where nothing is said: those of a part wait for those of others at every window. Basis: assumed; two were measured.
@@ -450,6 +464,7 @@ fn tools() -> Outcome {
     for tool in StorageTool::ALL {
         grid.push([Cell::word(tool.name()), Cell::word(tool.about())]);
     }
+    grid.push([Cell::word(fabriscope_hpl::NAME), Cell::word(fabriscope_hpl::ABOUT)]);
     let mut outcome = Outcome::new();
     outcome.list(grid).text("\n").note("fabriscope bench TOOL --on CLUSTER runs one; fabriscope clusters lists the clusters");
     outcome

@@ -1,6 +1,7 @@
 //! The commands; one file each.
 
 pub mod bench;
+mod bench_hpl;
 mod calibrate;
 mod clusters;
 mod completions;
@@ -12,6 +13,7 @@ mod explain;
 mod export;
 pub mod import;
 mod infer;
+mod machines;
 mod man;
 mod parts;
 mod report;
@@ -80,6 +82,8 @@ pub enum Command {
     Transports(transports::Args),
     /// List the clusters
     Clusters(clusters::Args),
+    /// List the machines of the TOP500: what HPL reaches on them beside what was published, and the network's share of it
+    Machines(machines::Args),
     /// List the parts and the numbers in them
     Parts(parts::Args),
     /// Show which numbers of the parts matter: vary each, and see what moves
@@ -118,6 +122,7 @@ pub fn run(arguments: &Arguments, context: &Context, output: &mut Output) -> Res
         Command::Topo(args) => topo::run(args, context, output),
         Command::Transports(args) => transports::run(args, output),
         Command::Clusters(args) => clusters::run(args, context, output),
+        Command::Machines(args) => machines::run(args, context, output),
         Command::Parts(args) => parts::run(args, context, output),
         Command::Sensitivity(args) => sensitivity::run(args, context, output),
         Command::Show(args) => show::run(args, context, output),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A crate may depend on those before it.
-const ORDER: [&str; 49] = [
+const ORDER: [&str; 50] = [
     "prefetch",
     "streams",
     "units",
@@ -37,6 +37,7 @@ const ORDER: [&str; 49] = [
     "storage",
     "krylov",
     "apps",
+    "hpl",
     "tools",
     "engine",
     "capture",

@@ -31,7 +31,11 @@ fn commands_name_what_there_is() {
             let Some(name) = words.first().filter(|name| !placeholder(name) && !name.starts_with('-')) else { continue };
             let mut known = commands.contains(*name);
             if let (&"bench" | &"explain", Some(tool)) = (name, words.get(1)) {
-                known &= (*name, *tool) == ("explain", "train") || placeholder(tool) || tool.starts_with('-') || tools.contains(*tool);
+                known &= (*name, *tool) == ("explain", "train")
+                    || placeholder(tool)
+                    || tool.starts_with('-')
+                    || tools.contains(*tool)
+                    || ["hpl", "xhpl"].contains(tool);
             }
             if let Some(cluster) = words.iter().skip_while(|word| **word != "--on").nth(1) {
                 let (cluster, _) = cluster.split_once(':').unwrap_or((cluster, ""));
