@@ -5,11 +5,15 @@
 //! Not modelled: set-up and output, numbers themselves: an iteration costs the same whatever they are.
 
 mod amg;
+mod bspmm;
 mod grid;
+mod hpcg;
 mod lammps_reax;
 mod opensbli;
 mod options;
+mod p3dfft;
 mod plan;
+mod quicksilver;
 mod report;
 mod run;
 mod step;
@@ -71,6 +75,10 @@ apps! {
     Amg: amg;
     LammpsReax: lammps_reax;
     Vasp: vasp;
+    Hpcg: hpcg;
+    P3dFft: p3dfft;
+    Quicksilver: quicksilver;
+    Bspmm: bspmm;
 }
 
 impl App {

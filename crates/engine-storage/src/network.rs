@@ -1,9 +1,9 @@
-//! Adapters, cables and routers: how long bulk data are under way.
+//! Adapters, cables and routers: how long bulk data are in flight.
 //!
 //! Modelled: every adapter's two directions apart, transfers cut through from one to the next, pools of cables and routers.
 //! Not modelled: packets; switches between (their cables are `uplinks`).
 
-use fabriscope_lustre::{Side, System};
+use fabriscope_lustre::{ServerGroup, System};
 use fabriscope_units::{Bytes, Rate, Span, Time};
 
 use crate::station::Line;
@@ -29,7 +29,7 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    pub fn new(system: &System, side: &Side, resource: Resource) -> Network {
+    pub fn new(system: &System, side: &ServerGroup, resource: Resource) -> Network {
         let pool = |resource, part: &Option<(Rate, u32)>| {
             part.as_ref().map(|(rate, count)| (resource, *rate, vec![[Line::default(); 2]; (*count).max(1) as usize]))
         };

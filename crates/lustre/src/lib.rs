@@ -12,4 +12,4 @@ pub mod system;
 pub use array::{Access, Array};
 pub use layout::{Layout, LayoutError, Piece};
 pub use locks::{Extent, Locks, Revoked};
-pub use system::{Clients, Costs, Side, System, SystemError};
+pub use system::{Clients, Costs, ServerGroup, System, SystemError};

@@ -26,7 +26,7 @@ pub struct Clients {
 
 /// Servers of one role.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Side {
+pub struct ServerGroup {
     /// Servers.
     pub servers: u32,
     /// Targets of each.
@@ -52,9 +52,9 @@ pub struct System {
     /// Who uses it.
     pub clients: Clients,
     /// Servers of data.
-    pub oss: Side,
+    pub oss: ServerGroup,
     /// Servers of metadata.
-    pub mds: Side,
+    pub mds: ServerGroup,
     /// Times and tunables.
     pub costs: Costs,
     /// A message of LNet by itself: software at both ends and the fabric between them.
@@ -136,7 +136,7 @@ impl System {
         let lnet = &files.lustre.lnet;
         let (software, share) = if sockets { (*lnet.socket_message, *lnet.socket_efficiency) } else { (*lnet.message, *lnet.efficiency) };
         let through = |link: &LinkSpeed| share.of(link.data_rate());
-        let side = |servers: &ResolvedServers| Side {
+        let side = |servers: &ResolvedServers| ServerGroup {
             servers: servers.servers,
             targets: servers.targets,
             cores: cores_of(&servers.cpu, servers.sockets),

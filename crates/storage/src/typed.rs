@@ -66,7 +66,7 @@ impl From<SystemError> for TypedError {
 }
 
 /// A number of servers, devices of each and what they are, a network.
-struct Side<'t> {
+struct TypedServers<'t> {
     servers: u32,
     devices: u32,
     device: &'t str,
@@ -104,13 +104,18 @@ pub fn mount(text: &str, catalog: &Catalog) -> Result<Mount, TypedError> {
 }
 
 /// `OSS 24 x 12 NVMe SSD over OmniPath`.
-fn side<'t>(text: &'t str, role: &str) -> Option<Side<'t>> {
+fn side<'t>(text: &'t str, role: &str) -> Option<TypedServers<'t>> {
     let rest = text.get(text.find(role)? + role.len()..)?;
     let (servers, rest) = rest.split_once(" x ")?;
     let (front, network) = rest.split_once(" over ")?;
     let digits = front.len() - front.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let devices = front[..digits].parse().unwrap_or(1).max(1);
-    Some(Side { servers: servers.trim().parse().ok().filter(|count| *count > 0)?, devices, device: front[digits..].trim(), network })
+    Some(TypedServers {
+        servers: servers.trim().parse().ok().filter(|count| *count > 0)?,
+        devices,
+        device: front[digits..].trim(),
+        network,
+    })
 }
 
 /// The part of a network's words, and whether messages go through the kernel.
@@ -157,9 +162,14 @@ fn drive(words: &str, cloud: bool) -> &'static str {
     }
 }
 
-fn file_system((mds, oss): (&Side<'_>, &Side<'_>), link: &str, cloud: bool, catalog: &Catalog) -> Result<ResolvedFileSystem, TypedError> {
+fn file_system(
+    (mds, oss): (&TypedServers<'_>, &TypedServers<'_>),
+    link: &str,
+    cloud: bool,
+    catalog: &Catalog,
+) -> Result<ResolvedFileSystem, TypedError> {
     let typed = |value: u32| Sourced::assumed(value, "as the submitter typed it, or by the rules of the description");
-    let servers = |side: &Side<'_>, data: bool| -> Result<Servers, TypedError> {
+    let servers = |side: &TypedServers<'_>, data: bool| -> Result<Servers, TypedError> {
         let name = drive(side.device, cloud);
         let part = catalog.drive(name)?;
         let disks = part.positioning.is_some();

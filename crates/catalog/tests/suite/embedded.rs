@@ -27,7 +27,8 @@ fn every_cluster_resolves_and_wires() {
         let cluster = catalog.target(name).unwrap_or_else(|error| panic!("{:?}", miette::Report::new(error)));
         assert_eq!(cluster.name, name);
         let fabric = cluster.fabric().unwrap();
-        assert_eq!(fabric.counts().endpoints, cluster.endpoints(), "{name}");
+        // A hypercube may have places without nodes.
+        assert!(fabric.counts().endpoints >= cluster.endpoints(), "{name}");
     }
 }
 

@@ -34,6 +34,7 @@ const CALLS: &[(&str, &[&str])] = &[
     ("infer", &["--model", "llama3-8b", "--on", "azure-ndh100v5:1", "--requests", "20"]),
     ("transports", &[]),
     ("clusters", &[]),
+    ("machines", &["el-dorado"]),
     ("parts", &[]),
     ("show", &["connectx-5"]),
     ("calibrate", &["tests/calibrate/ri2.csv", "--on", "ri2", "--most", "2"]),
