@@ -225,3 +225,35 @@ const FLASH: u32 = 24;
 const GROUP: u32 = 10;
 /// Basis: estimated (a few switches and cables).
 const DELAY: Span = Span::from_us(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROW: &str = "Lab (Somewhere); 10 clients x 16; MDS 2 x 4 NVMe over EDR InfiniBand; OSS 8 x 12 NVMe SSD over EDR InfiniBand";
+
+    fn shape(text: &str) -> (u32, u32, u32, u64, u64) {
+        let Mount { system, .. } = mount(text, &Catalog::embedded().unwrap()).unwrap();
+        (system.processes(), system.osts(), system.oss.adapters, system.oss.array.drives, system.oss.array.data)
+    }
+
+    /// Flash is a target each, and 12 x 3.2 GB/s want two adapters; disks form groups of ten, two of them parity.
+    #[test]
+    fn words_become_hardware() {
+        assert_eq!(shape(ROW), (160, 96, 2, 1, 1));
+        assert_eq!(shape(&ROW.replace("12 NVMe SSD", "12 HDD")), (160, 8, 1, 10, 8));
+        // 96 devices of flash do not go into a server: they are those of all eight.
+        assert_eq!(shape(&ROW.replace("12 NVMe SSD", "96 SSD")), (160, 96, 2, 1, 1));
+        assert_eq!(shape(&ROW.replace("OSS 8 x 12", "OSS 8 x ")).1, 8);
+    }
+
+    #[test]
+    fn what_is_missing_is_said() {
+        let catalog = Catalog::embedded().unwrap();
+        let told = |text: &str| mount(text, &catalog).unwrap_err().in_full();
+        assert!(told("Lab; 10 clients x 16").contains("says nothing of servers of metadata (MDS)"));
+        assert!(told(&ROW.replace("10 clients", "no clients")).contains("says nothing of clients"));
+        let unknown = told(&ROW.replace("EDR InfiniBand", "string"));
+        assert!(unknown.starts_with("`string` is no network that is known here; write InfiniBand"), "{unknown}");
+    }
+}
