@@ -205,7 +205,12 @@ impl FlowBench<'_> {
         let Some(mpi) = &target.mpi else {
             return Err(LabError::refused(format!("{} needs an MPI library", self.tool.name()), "take a cluster with one"));
         };
-        let world = World::of_hosts(mpi, &target, nodes * per_node);
+        // What is measured is a message over a connection that is there; what making connections takes is told apart.
+        let mut mpi = mpi.clone();
+        if let Some(connections) = &mut mpi.connections {
+            connections.on_first_use = None;
+        }
+        let world = World::of_hosts(&mpi, &target, nodes * per_node);
         let (probing, mains) = Probing::new(probe, &world);
         let last = seats.len() - 1;
         let places = [0, 1.min(last), last];
