@@ -90,12 +90,14 @@ pub(crate) fn positive(given: &Given) -> Result<f64, UsageError> {
     }
 }
 
-/// Three numbers with commas or crosses between them.
+/// Three numbers with commas or crosses between them, or one that stands for all.
 pub(crate) fn three(given: &Given, most: u64) -> Result<[u64; 3], UsageError> {
     let text = given.value.as_deref().unwrap_or_default();
     let words: Vec<&str> = text.split([',', 'x']).collect();
-    let &[x, y, z] = words.as_slice() else {
-        return Err(conflict(format!("{} {text} is not three numbers", given.typed), &format!("write {} 64,64,128", given.typed)));
+    let (x, y, z) = match *words.as_slice() {
+        [all] => (all, all, all),
+        [x, y, z] => (x, y, z),
+        _ => return Err(conflict(format!("{} {text} is not three numbers", given.typed), &format!("write {} 64,64,128", given.typed))),
     };
     let one = |word: &str| arguments::number(&Given { value: Some(word.trim().to_owned()), ..given.clone() }, 1, most);
     Ok([one(x)?, one(y)?, one(z)?])

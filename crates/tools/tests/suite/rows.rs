@@ -27,7 +27,11 @@ fn line(tool: Tool, traits: &Traits) -> String {
         (Suite::Perftest, _) => "-n 5",
         (Suite::Omb | Suite::OmbShmem | Suite::OmbXccl, _) => "-i 1 -x 0",
         (Suite::Single, Operation::Message) => "-i 1 -x 0",
-        (Suite::Single, Operation::Iteration) => "-n 16 -i 1",
+        (Suite::Single, Operation::Iteration) => match tool.name() {
+            "lammps-reax" => "--cells 4 -i 1",
+            "vasp" => "--kpar 1 --ncore 1 --bands 8 --occupied 8 --grid 16 -i 1",
+            _ => "-n 16 -i 1",
+        },
         (Suite::Single, _) if traits.sizes == SizeOption::Range => "-n 2",
         (Suite::Single, _) => "--model resnet50 --batch 1",
         (Suite::Imb, _) => "Bcast",
