@@ -1,6 +1,6 @@
 //! `io500`: the phases of the list, and its score.
 //!
-//! Source: the rules and the output of IO500 (https://io500.org); what each phase runs is in its `config-all.ini`.
+//! Source: the rules and the output of IO500 (<https://io500.org>); what each phase runs is in its `config-all.ini`.
 //! Modelled: `ior-easy` (own files, 2 MiB a call), `ior-hard` (one file, 47,008 bytes a call, interleaved, on all OSTs), `mdtest-easy` (own
 //! directories, empty files), `mdtest-hard` (one directory, 3,901 bytes a file), `find` as looking at every name. 300 s a phase.
 //! Not modelled: the random-read phases that do not count.
