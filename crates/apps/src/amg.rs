@@ -16,21 +16,16 @@ use fabriscope_tool::UsageError;
 use fabriscope_tool::arguments::{self, Opt, Parsed};
 use fabriscope_units::Bytes;
 
-use crate::grid::{Grid, dims_create};
-use crate::options::{COMPUTE_RATE, HELP, ITERATIONS, NODE_SECONDS, THREADS, conflict, three, value};
+use crate::grid::{DIRECTIONS, Grid, dims_create};
+use crate::options::{conflict, options, three, value};
 use crate::step::{Collective, DOUBLE, Exchange, Merit, Program, Step, Steps, Whole, Work};
 
 pub(crate) const NAME: &str = "amg";
 pub(crate) const ABOUT: &str = "AMG2023: conjugate gradients with algebraic multigrid, halos of levels that get small";
-pub(crate) const OPTIONS: &[Opt] = &[
+pub(crate) const OPTIONS: &[Opt] = options![
     value('n', "points", "x,y,z", "points of each rank (default 256,256,128)"),
     value('P', "grid", "x,y,z", "ranks in each direction (default: as MPI_Dims_create)"),
     value('\0', "solve-iterations", "count", "iterations until it converges, which the numbers decide (default 31)"),
-    ITERATIONS,
-    THREADS,
-    NODE_SECONDS,
-    COMPUTE_RATE,
-    HELP,
 ];
 
 /// The program on its ranks; the first direction is the slowest.
@@ -227,16 +222,6 @@ impl Program for Amg {
     }
 }
 
-/// All neighbours of a block, and itself.
-const DIRECTIONS: [[i32; 3]; 27] = {
-    let mut all = [[0; 3]; 27];
-    let mut number = 0;
-    while number < 27 {
-        all[number] = [number as i32 / 9 - 1, number as i32 / 3 % 3 - 1, number as i32 % 3 - 1];
-        number += 1;
-    }
-    all
-};
 /// Nonzeros of a row on the first level. Basis: standard, seven points.
 const FINEST: f64 = 7.0;
 /// Those of the second and of coarser ones. Basis: estimated from tables of three-dimensional Laplacians in Yang 2010.

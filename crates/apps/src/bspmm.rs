@@ -13,19 +13,14 @@ use fabriscope_tool::UsageError;
 use fabriscope_tool::arguments::{self, Opt, Parsed};
 use fabriscope_units::Bytes;
 
-use crate::options::{COMPUTE_RATE, HELP, ITERATIONS, NODE_SECONDS, THREADS, value};
+use crate::options::{options, value};
 use crate::step::{Collective, DOUBLE, OneSided, Program, Step, Steps, Whole, Work};
 
 pub(crate) const NAME: &str = "bspmm";
 pub(crate) const ABOUT: &str = "BSPMM: product of block-sparse matrices by one-sided get, compute, update";
-pub(crate) const OPTIONS: &[Opt] = &[
+pub(crate) const OPTIONS: &[Opt] = options![
     value('n', "tile", "count", "rows of a tile (default 128)"),
     value('\0', "tasks", "count", "products of two tiles of each rank in an iteration (default 16)"),
-    ITERATIONS,
-    THREADS,
-    NODE_SECONDS,
-    COMPUTE_RATE,
-    HELP,
 ];
 
 /// The program on its ranks.

@@ -90,6 +90,17 @@ pub fn block(points: u64, blocks: u32, number: u32) -> u64 {
     points / blocks + u64::from(u64::from(number) < points % blocks)
 }
 
+/// All neighbours of a block, and itself.
+pub const DIRECTIONS: [[i32; 3]; 27] = {
+    let mut all = [[0; 3]; 27];
+    let mut number = 0;
+    while number < 27 {
+        all[number] = [number as i32 / 9 - 1, number as i32 / 3 % 3 - 1, number as i32 % 3 - 1];
+        number += 1;
+    }
+    all
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,20 +13,13 @@ use fabriscope_tool::UsageError;
 use fabriscope_tool::arguments::{Opt, Parsed};
 use fabriscope_units::Bytes;
 
-use crate::grid::{Grid, dims_create};
-use crate::options::{COMPUTE_RATE, HELP, ITERATIONS, NODE_SECONDS, THREADS, conflict, three, value};
+use crate::grid::{DIRECTIONS, Grid, dims_create};
+use crate::options::{conflict, options, three, value};
 use crate::step::{Collective, DOUBLE, Exchange, Merit, Program, Step, Steps, Whole, Work};
 
 pub(crate) const NAME: &str = "hpcg";
 pub(crate) const ABOUT: &str = "HPCG: conjugate gradients with multigrid of Gauss-Seidel sweeps on 27 points";
-pub(crate) const OPTIONS: &[Opt] = &[
-    value('n', "points", "x,y,z", "points of each rank, multiples of 8 (default 104,104,104)"),
-    ITERATIONS,
-    THREADS,
-    NODE_SECONDS,
-    COMPUTE_RATE,
-    HELP,
-];
+pub(crate) const OPTIONS: &[Opt] = options![value('n', "points", "x,y,z", "points of each rank, multiples of 8 (default 104,104,104)"),];
 
 /// The program on its ranks.
 #[derive(Debug, Clone, Copy)]
@@ -118,8 +111,7 @@ impl Hpcg {
     fn halo(&self, rank: u32, level: u32) -> Vec<Step> {
         let own = self.own(level);
         let mut neighbours = Vec::new();
-        for number in 0..27 {
-            let step = [number / 9 - 1, number / 3 % 3 - 1, number % 3 - 1];
+        for step in DIRECTIONS {
             let Some(other) = self.grid.neighbour(rank, step).filter(|other| *other != rank) else { continue };
             let elements: u64 = (0..3).map(|d| if step[d] == 0 { own[d] } else { 1 }).product();
             neighbours.push((other, Bytes(elements * DOUBLE)));

@@ -15,20 +15,15 @@ use fabriscope_tool::arguments::{self, Opt, Parsed};
 use fabriscope_units::Bytes;
 
 use crate::grid::Grid;
-use crate::options::{COMPUTE_RATE, HELP, ITERATIONS, NODE_SECONDS, THREADS, conflict, three, value};
+use crate::options::{conflict, options, three, value};
 use crate::step::{Collective, DOUBLE, Exchange, Merit, Program, Step, Steps, Whole, Work};
 
 pub(crate) const NAME: &str = "lammps-reax";
 pub(crate) const ABOUT: &str = "LAMMPS with ReaxFF (HNS): ghosts, charges by conjugate gradients with two sums an iteration";
-pub(crate) const OPTIONS: &[Opt] = &[
+pub(crate) const OPTIONS: &[Opt] = options![
     value('\0', "cells", "x,y,z", "cells of 304 atoms in each direction (default 64,64,32)"),
     value('\0', "grid", "x,y,z", "ranks in each direction (default: bricks of the least surface)"),
     value('\0', "qeq-iterations", "count", "iterations of both systems of charges in a step (default 22)"),
-    ITERATIONS,
-    THREADS,
-    NODE_SECONDS,
-    COMPUTE_RATE,
-    HELP,
 ];
 
 /// The program on its ranks.

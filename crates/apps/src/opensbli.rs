@@ -17,19 +17,14 @@ use fabriscope_tool::arguments::{self, Opt, Parsed};
 use fabriscope_units::Bytes;
 
 use crate::grid::{Grid, block, dims_create};
-use crate::options::{COMPUTE_RATE, HELP, ITERATIONS, NODE_SECONDS, THREADS, conflict, three, value};
+use crate::options::{conflict, options, three, value};
 use crate::step::{DOUBLE, Exchange, Program, Step, Steps, Whole, Work};
 
 pub(crate) const NAME: &str = "opensbli";
 pub(crate) const ABOUT: &str = "OpenSBLI's Taylor-Green vortex: finite differences on a structured mesh, halos of faces";
-pub(crate) const OPTIONS: &[Opt] = &[
+pub(crate) const OPTIONS: &[Opt] = options![
     value('n', "points", "count", "points of the mesh in each direction (default 1024)"),
     value('\0', "mesh", "x,y,z", "the same, each direction by itself"),
-    ITERATIONS,
-    THREADS,
-    NODE_SECONDS,
-    COMPUTE_RATE,
-    HELP,
 ];
 
 /// The program on its ranks.

@@ -30,6 +30,21 @@ pub(crate) const NODE_SECONDS: Opt =
 pub(crate) const COMPUTE_RATE: Opt = value('\0', "compute-rate", "Gflop/s", "arithmetic of a core, where it bounds (default: it does not)");
 pub(crate) const HELP: Opt = opt('h', "help", Takes::Nothing, Usual, "show this page");
 
+/// The options of an application and those that all have.
+macro_rules! options {
+    ($($own:expr),* $(,)?) => {
+        &[
+            $($own,)*
+            $crate::options::ITERATIONS,
+            $crate::options::THREADS,
+            $crate::options::NODE_SECONDS,
+            $crate::options::COMPUTE_RATE,
+            $crate::options::HELP,
+        ]
+    };
+}
+pub(crate) use options;
+
 /// Below every help page.
 const NOTES: &str = "\nTimes are of an iteration: of the last rank in all, and means over ranks by call.\n\
     Calibrate --node-seconds on the smallest run of a machine; what follows is predicted.\n";

@@ -14,19 +14,14 @@ use fabriscope_tool::arguments::{self, Opt, Parsed};
 use fabriscope_units::Bytes;
 
 use crate::grid::dims_create;
-use crate::options::{COMPUTE_RATE, HELP, ITERATIONS, NODE_SECONDS, THREADS, conflict, value};
+use crate::options::{conflict, options, value};
 use crate::step::{Collective, DOUBLE, Program, Step, Steps, Whole, Work};
 
 pub(crate) const NAME: &str = "p3dfft";
 pub(crate) const ABOUT: &str = "P3DFFT: FFTs in three dimensions on pencils, transposed among rows and columns of ranks";
-pub(crate) const OPTIONS: &[Opt] = &[
+pub(crate) const OPTIONS: &[Opt] = options![
     value('n', "points", "count", "points in each direction (default 1024)"),
     value('\0', "rows", "count", "ranks of a row (default: as MPI_Dims_create, the smaller number)"),
-    ITERATIONS,
-    THREADS,
-    NODE_SECONDS,
-    COMPUTE_RATE,
-    HELP,
 ];
 
 /// The program on its ranks: those of a row follow each other.

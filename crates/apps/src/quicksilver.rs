@@ -14,20 +14,15 @@ use fabriscope_tool::arguments::{self, Opt, Parsed};
 use fabriscope_units::Bytes;
 
 use crate::grid::{Grid, dims_create};
-use crate::options::{COMPUTE_RATE, HELP, ITERATIONS, NODE_SECONDS, THREADS, value};
+use crate::options::{options, value};
 use crate::step::{Collective, Exchange, Merit, Program, Step, Steps, Whole, Work};
 
 pub(crate) const NAME: &str = "quicksilver";
 pub(crate) const ABOUT: &str = "Quicksilver: Monte Carlo transport, particles to neighbours in rounds until all are done";
-pub(crate) const OPTIONS: &[Opt] = &[
+pub(crate) const OPTIONS: &[Opt] = options![
     value('n', "particles", "count", "particles of each rank (default 40000)"),
     value('\0', "segments", "count", "segments of a particle in a time step (default 12)"),
     value('\0', "cells", "count", "cells of a rank in each direction (default 16)"),
-    ITERATIONS,
-    THREADS,
-    NODE_SECONDS,
-    COMPUTE_RATE,
-    HELP,
 ];
 
 /// The program on its ranks.

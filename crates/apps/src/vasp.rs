@@ -16,12 +16,12 @@ use fabriscope_tool::UsageError;
 use fabriscope_tool::arguments::{self, Opt, Parsed};
 use fabriscope_units::Bytes;
 
-use crate::options::{COMPUTE_RATE, HELP, ITERATIONS, NODE_SECONDS, THREADS, conflict, value};
+use crate::options::{conflict, options, value};
 use crate::step::{Collective, DOUBLE, Program, Step, Steps, Whole, Work};
 
 pub(crate) const NAME: &str = "vasp";
 pub(crate) const ABOUT: &str = "VASP's exact exchange: orbitals to all groups, FFTs and sums within a group of ranks";
-pub(crate) const OPTIONS: &[Opt] = &[
+pub(crate) const OPTIONS: &[Opt] = options![
     value('\0', "kpar", "groups", "groups of ranks with k-points of their own (default 2)"),
     value('\0', "ncore", "ranks", "ranks of a group that share bands (default 4)"),
     value('\0', "bands", "count", "bands, filled up to a multiple of the groups (default 640)"),
@@ -31,11 +31,6 @@ pub(crate) const OPTIONS: &[Opt] = &[
     value('\0', "spinors", "count", "components of an orbital: 2 with spin-orbit coupling (default 2)"),
     value('\0', "ions", "count", "ions (default 65)"),
     value('\0', "applications", "count", "times that the exchange is applied in a run (default 8)"),
-    ITERATIONS,
-    THREADS,
-    NODE_SECONDS,
-    COMPUTE_RATE,
-    HELP,
 ];
 
 /// The program on its ranks.

@@ -16,6 +16,7 @@ mod output;
 mod progress;
 mod records;
 mod rows;
+mod storage;
 mod tap;
 mod timeline;
 mod words;

@@ -21,6 +21,7 @@ use rustc_hash::FxHashMap;
 use crate::network::{Network, Towards};
 use crate::station::{Cores, Line};
 use crate::usage::{Resource, Usage};
+use crate::{PAGE, THREADS, begins, client_of};
 
 /// Which way data go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,10 +71,6 @@ pub struct DataOutcome {
     pub time: Span,
     /// All data passed; otherwise rates were steady, and the rest takes as long as it has to.
     pub whole: bool,
-    /// RPCs in the counted time.
-    pub rpcs: u64,
-    /// The mean time of an RPC from its sending to its reply.
-    pub rpc_time: Span,
     /// What was at work.
     pub usage: Usage,
 }
@@ -114,7 +111,6 @@ struct Rpc {
     bytes: u32,
     /// Which of the process's, of reads.
     number: u32,
-    sent: Time,
 }
 
 /// RPCs of a client for an OST.
@@ -165,7 +161,6 @@ struct Running<'a> {
     open: u32,
     finished: u64,
     moved: u64,
-    rpc_time: u128,
 }
 
 /// RPCs up to which a run is carried to its end. Basis: assumed (a few seconds of a core).
@@ -247,7 +242,6 @@ impl<'a> Running<'a> {
             open: count,
             finished: 0,
             moved: 0,
-            rpc_time: 0,
         }
     }
 
@@ -260,10 +254,9 @@ impl<'a> Running<'a> {
 
     fn go(mut self, warm: u64, last: u64) -> DataOutcome {
         for process in 0..self.processes.len() as u32 {
-            // Processes do not begin in the same picosecond.
-            self.queue.push(Time::from_ps(u64::from(process % 997) * 1_000_000), Event::Call(process));
+            self.queue.push(begins(process), Event::Call(process));
         }
-        let (mut from, mut before) = (Time::ZERO, (0u64, 0u64, 0u128));
+        let (mut from, mut before) = (Time::ZERO, 0);
         let mut end = Time::ZERO;
         while let Some((now, event)) = self.queue.pop() {
             match event {
@@ -275,7 +268,7 @@ impl<'a> Running<'a> {
                 Event::Replied(rpc) => {
                     self.replied(now, rpc);
                     if self.finished == warm && warm > 0 {
-                        (from, before) = (now, (self.finished, self.moved, self.rpc_time));
+                        (from, before) = (now, self.moved);
                     }
                     if self.finished >= last {
                         end = now;
@@ -289,7 +282,6 @@ impl<'a> Running<'a> {
             }
         }
         let all = end.since(Time::ZERO);
-        let rpcs = self.finished - before.0;
         let mut usage = Usage::default();
         usage.add(Resource::Processes, std::iter::once(Span::from_ps(self.working.as_ps() / self.processes.len().max(1) as u64)), all);
         usage.add(Resource::ClientShared, self.shared.iter().map(Line::busy), all);
@@ -298,17 +290,15 @@ impl<'a> Running<'a> {
         usage.add(Resource::OssCores, self.cores.iter().map(Cores::busy), all);
         usage.add(Resource::OssDrives, self.drives.iter().map(Line::busy), all);
         DataOutcome {
-            bytes: if warm == 0 { Bytes(u64::from(self.system.processes()) * self.run.bytes.0) } else { Bytes(self.moved - before.1) },
+            bytes: if warm == 0 { Bytes(u64::from(self.system.processes()) * self.run.bytes.0) } else { Bytes(self.moved - before) },
             time: end.since(from),
             whole: warm == 0,
-            rpcs,
-            rpc_time: Span::from_ps(((self.rpc_time - before.2) / u128::from(rpcs.max(1))) as u64),
             usage,
         }
     }
 
     fn client_of(&self, process: u32) -> u32 {
-        process / self.system.clients.per_node.max(1)
+        client_of(process, self.system.clients.per_node)
     }
     /// The file of a process, and where its data begin there.
     fn file(&self, process: u32) -> (u64, u64) {
@@ -494,7 +484,7 @@ impl<'a> Running<'a> {
     }
 
     fn make(&mut self, now: Time, (process, channel): (u32, u32), bytes: u64, number: u32) {
-        let rpc = Rpc { process, channel, bytes: bytes.min(u64::from(u32::MAX)) as u32, number, sent: now };
+        let rpc = Rpc { process, channel, bytes: bytes.min(u64::from(u32::MAX)) as u32, number };
         let place = self.spare.pop().unwrap_or_else(|| {
             self.rpcs.push(Rpc::default());
             self.rpcs.len() as u32 - 1
@@ -514,7 +504,6 @@ impl<'a> Running<'a> {
             let bytes = Bytes(self.rpcs[rpc as usize].bytes.into());
             let checksum = if self.run.direction == Direction::Write { client.checksum_rate.time(bytes) } else { Span::ZERO };
             let ready = self.threads[own.client as usize].take(now, *client.rpc + checksum);
-            self.rpcs[rpc as usize].sent = now;
             self.queue.push(ready.saturating_add(self.system.message), Event::Arrived(rpc));
         }
     }
@@ -582,12 +571,11 @@ impl<'a> Running<'a> {
 
     fn replied(&mut self, now: Time, rpc: u32) {
         let (client, server, ost) = self.ends_of(rpc);
-        let Rpc { process, channel, bytes, number, sent } = self.rpcs[rpc as usize];
+        let Rpc { process, channel, bytes, number } = self.rpcs[rpc as usize];
         self.spare.push(rpc);
         self.waiting_at[ost as usize] = self.waiting_at[ost as usize].saturating_sub(1);
         self.finished += 1;
         self.moved += u64::from(bytes);
-        self.rpc_time += u128::from(now.since(sent).as_ps());
         let fragments = u64::from(bytes).div_ceil(self.system.costs.lnet.fragment.0) as u32;
         let pair = u64::from(client) << 32 | u64::from(server);
         let mut next = None;
@@ -647,8 +635,3 @@ impl<'a> Running<'a> {
         }
     }
 }
-
-/// Basis: standard (pages of x86-64).
-const PAGE: u64 = 4096;
-/// Threads of ptlrpcd that send and complete RPCs. Basis: assumed (two for each of a few partitions of cores).
-const THREADS: u32 = 16;

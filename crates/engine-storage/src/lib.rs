@@ -17,3 +17,18 @@ pub use data::{DataOutcome, DataRun, Direction, Sharing};
 pub use metadata::{MetadataOutcome, MetadataRun, Operation};
 pub use strided::{StridedOutcome, StridedRun};
 pub use usage::{Resource, Usage};
+
+/// Basis: standard (pages of x86-64).
+const PAGE: u64 = 4096;
+/// Threads of ptlrpcd that send and complete RPCs, and of callbacks. Basis: assumed (two for each of a few partitions of cores).
+const THREADS: u32 = 16;
+
+/// Whose process that is: processes of a client follow each other.
+const fn client_of(process: u32, per_node: u32) -> u32 {
+    process / if per_node == 0 { 1 } else { per_node }
+}
+
+/// When a process begins: not all in the same picosecond.
+const fn begins(process: u32) -> fabriscope_units::Time {
+    fabriscope_units::Time::from_ps((process % 997) as u64 * 1_000_000)
+}

@@ -15,6 +15,7 @@ use rustc_hash::FxHashMap;
 
 use crate::station::{Cores, Line};
 use crate::usage::{Resource, Usage};
+use crate::{PAGE, begins, client_of};
 
 /// What is done to a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,7 +178,7 @@ impl MetadataRun {
 impl Running<'_> {
     fn go(mut self, each: u64) -> MetadataOutcome {
         for process in 0..self.processes.len() as u32 {
-            self.queue.push(Time::from_ps(u64::from(process % 997) * 1_000_000), Event::Next(process));
+            self.queue.push(begins(process), Event::Next(process));
         }
         let processes = self.processes.len() as u64;
         let (warm, last) = (if each > 1 { processes } else { 0 }, each * processes * 9 / 10);
@@ -214,7 +215,7 @@ impl Running<'_> {
     }
 
     fn client(&self, process: u32) -> u32 {
-        process / self.system.clients.per_node.max(1)
+        client_of(process, self.system.clients.per_node)
     }
     /// The MDT and the OST of a process's present name.
     fn targets(&self, process: u32) -> (u32, u32) {
@@ -356,6 +357,3 @@ impl Running<'_> {
         self.accessed(served, ost, self.run.bytes.0, true);
     }
 }
-
-/// Basis: standard (pages of x86-64).
-const PAGE: u64 = 4096;

@@ -19,6 +19,7 @@ use crate::data::Direction;
 use crate::network::{Network, Towards};
 use crate::station::{Cores, Line};
 use crate::usage::{Resource, Usage};
+use crate::{PAGE, THREADS, begins, client_of};
 
 /// What all processes do.
 #[derive(Clone, Debug, PartialEq)]
@@ -160,7 +161,7 @@ impl StridedRun {
 impl Running<'_> {
     fn go(mut self, each: u64) -> StridedOutcome {
         for process in 0..self.processes.len() as u32 {
-            self.queue.push(Time::from_ps(u64::from(process % 997) * 1_000_000), Event::Go(process));
+            self.queue.push(begins(process), Event::Go(process));
         }
         let processes = self.processes.len() as u64;
         let (warm, last) = (if each > 1 { processes } else { 0 }, each * processes);
@@ -207,7 +208,7 @@ impl Running<'_> {
     }
 
     fn client(&self, process: u32) -> u32 {
-        process / self.system.clients.per_node.max(1)
+        client_of(process, self.system.clients.per_node)
     }
     fn piece(&self, process: u32) -> Option<Piece> {
         self.processes[process as usize].pieces.front().copied()
@@ -427,8 +428,3 @@ impl Running<'_> {
 const fn extent(piece: Piece) -> Extent {
     Extent { begin: piece.begin, end: piece.begin + piece.bytes }
 }
-
-/// Basis: standard (pages of x86-64).
-const PAGE: u64 = 4096;
-/// Threads of ptlrpcd and of callbacks. Basis: assumed.
-const THREADS: u32 = 16;

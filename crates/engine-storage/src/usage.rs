@@ -101,6 +101,14 @@ impl Usage {
     pub fn binds(&self) -> Option<(Resource, f64)> {
         self.shares.iter().copied().max_by(|one, other| one.1.total_cmp(&other.1)).filter(|(_, share)| *share >= BINDS)
     }
+    /// The same as a remark.
+    #[must_use]
+    pub fn remark(&self) -> String {
+        match self.binds() {
+            Some((what, share)) => format!("{} bind: {:.0} % of the time at work", what.name(), share * 100.0),
+            None => "latency of single calls binds".to_owned(),
+        }
+    }
 }
 
 /// From this share on something binds; below it latencies do. Basis: assumed (queues are short below).

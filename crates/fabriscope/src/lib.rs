@@ -64,7 +64,7 @@ pub use fabriscope_training as training;
 pub use infer::{Infer, Load, infer};
 pub use on_cluster::OnCluster;
 pub use replay::replay;
-pub use storage::{Storage, is_io500, storage, validate_io500};
+pub use storage::{Storage, storage};
 pub use sweep::{Sweep, sweep};
 pub use train::{Beside, ByMessages, Exchange, Placement, StepFormat, Train, train};
 pub use tuner::{TunerFile, tuner_file};

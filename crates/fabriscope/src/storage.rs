@@ -4,10 +4,12 @@ use std::path::Path;
 
 use fabriscope_catalog::{Catalog, Kind, ResolvedFileSystem};
 use fabriscope_lustre::System;
+use fabriscope_report::statistics::percentile;
 use fabriscope_report::{Cell, Column, Grid, Measured, Outcome};
 use fabriscope_storage::{Mount, Phase, StorageTool, phases, typed};
 use fabriscope_units::{Bytes, Remedy};
 
+use crate::ask::catalog;
 use crate::error::Error;
 use crate::on_cluster::OnCluster;
 
@@ -64,7 +66,8 @@ impl<'c> Storage<'c> {
         self
     }
 
-    fn mount(&self, catalog: &Catalog) -> Result<Mount, Error> {
+    fn mount(&self) -> Result<Mount, Error> {
+        let catalog = catalog(self.catalog)?;
         let parts = self.on.resolve_alike(catalog)?;
         let files = self.files(catalog, &parts.name)?;
         let cores = parts.sole().node.cpu.cores.saturating_mul(parts.sole().node.sockets);
@@ -97,8 +100,7 @@ impl<'c> Storage<'c> {
     /// # Errors
     /// No such cluster or file system, a wrong command line, more processes than cores.
     pub fn outcome(&self) -> Result<Outcome, Error> {
-        let catalog = self.catalog.map_or_else(|| crate::embedded().map(AsRef::as_ref), Ok)?;
-        let mount = self.mount(catalog)?;
+        let mount = self.mount()?;
         let printed = self.tool.run(&self.options, &mount)?;
         let mut points = Grid::new([
             Column::number("size", "size_bytes").unit("B"),
@@ -135,8 +137,7 @@ impl<'c> Storage<'c> {
             let help = "explain ior; the others tell what binds in their remarks (--json)".to_owned();
             return Err(Error::Storage { message: format!("there is no explanation of {}", self.tool.name()), help });
         }
-        let catalog = self.catalog.map_or_else(|| crate::embedded().map(AsRef::as_ref), Ok)?;
-        let mount = self.mount(catalog)?;
+        let mount = self.mount()?;
         let explained = fabriscope_storage::explain(&self.options, &mount)?;
         let mut outcome = Outcome::new();
         outcome.text(format!("{}\n\n", mount.describe()));
@@ -176,7 +177,7 @@ const USUAL_PROCESSES: u32 = 16;
 
 /// Whether a table is one of IO500, whose rows describe the hardware as submitters typed it.
 #[must_use]
-pub fn is_io500(table: &Measured) -> bool {
+pub(crate) fn is_io500(table: &Measured) -> bool {
     !table.rows().is_empty() && table.rows().iter().all(|row| row.benchmark.starts_with(IO500))
 }
 
@@ -186,7 +187,7 @@ const IO500: &str = "IO500 ";
 ///
 /// # Errors
 /// A description that says too little, a phase that does not exist.
-pub fn validate_io500(table: &Measured, catalog: &Catalog, points: bool) -> Result<Outcome, Error> {
+pub(crate) fn validate_io500(table: &Measured, catalog: &Catalog, points: bool) -> Result<Outcome, Error> {
     let mut each = Grid::new([
         Column::words("system", "system"),
         Column::words("phase", "phase"),
@@ -244,7 +245,12 @@ pub fn validate_io500(table: &Measured, catalog: &Catalog, points: bool) -> Resu
         let mut sizes: Vec<f64> = all.iter().map(|error| error.abs()).collect();
         sizes.sort_by(f64::total_cmp);
         all.sort_by(f64::total_cmp);
-        grid.push([Cell::word(phase.name()), Cell::count(all.len()), Cell::number(middle(&sizes), 1), Cell::number(middle(all), 1)]);
+        grid.push([
+            Cell::word(phase.name()),
+            Cell::count(all.len()),
+            Cell::number(percentile(&sizes, 50), 1),
+            Cell::number(percentile(all, 50), 1),
+        ]);
     }
     let mut outcome = Outcome::new();
     if points {
@@ -260,12 +266,6 @@ pub fn validate_io500(table: &Measured, catalog: &Catalog, points: bool) -> Resu
 fn told(error: &(impl Remedy + std::fmt::Display)) -> Error {
     let (message, help) = error.halves("see --help");
     Error::Storage { message, help }
-}
-
-/// The median of sorted numbers.
-fn middle(sorted: &[f64]) -> f64 {
-    let half = sorted.len() / 2;
-    if sorted.len() % 2 == 1 { sorted[half] } else { (sorted[half - 1] + sorted[half]) / 2.0 }
 }
 
 impl From<fabriscope_lustre::SystemError> for Error {

@@ -55,7 +55,8 @@ impl Summary {
 }
 
 /// The `percent`-th percentile of sorted values, linear between neighbours: rank `percent/100 · (n − 1)`.
-fn percentile(sorted: &[f64], percent: usize) -> f64 {
+#[must_use]
+pub fn percentile(sorted: &[f64], percent: usize) -> f64 {
     let scaled = percent * (sorted.len() - 1);
     let (below, rest) = (scaled / 100, scaled % 100);
     match sorted.get(below + 1) {

@@ -108,8 +108,6 @@ pub(crate) fn run(args: &[String], mount: &Mount) -> Result<ToolOutput, UsageErr
         Point { size: Bytes(call), metric: "bandwidth", unit: "MiB/s", value: mib },
         Point { size: Bytes(call), metric: "operation_rate", unit: "ops/s", value: calls },
     ];
-    let binds = done.usage.binds().map_or("latency of single calls binds".to_owned(), |(what, share)| {
-        format!("{} bind: {:.0} % of the time at work", what.name(), share * 100.0)
-    });
+    let binds = done.usage.remark();
     Ok(ToolOutput { text, points, remarks: vec![binds], ..ToolOutput::default() })
 }

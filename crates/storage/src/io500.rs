@@ -207,11 +207,8 @@ pub(crate) fn run(args: &[String], mount: &Mount) -> Result<ToolOutput, UsageErr
         };
         let seconds = STONEWALL * made / result.value.max(f64::MIN_POSITIVE);
         let _ = writeln!(output.text, "[RESULT] {:>20} {:>15.6} {unit} : time {seconds:.3} seconds", result.phase.name(), result.value);
-        let unit = if result.phase.is_bandwidth() { "GiB/s" } else { "kIOPS" };
         output.points.push(Point { size: Bytes(0), metric: result.phase.name(), unit, value: result.value });
-        let binds = result.usage.binds().map_or("latency of single calls binds".to_owned(), |(what, share)| {
-            format!("{} bind: {:.0} % of the time at work", what.name(), share * 100.0)
-        });
+        let binds = result.usage.remark();
         output.remarks.push(format!("{}: {binds}", result.phase.name()));
     }
     let (bandwidth, operations, total) = score(&results);

@@ -193,11 +193,17 @@ pub(crate) struct Done {
 }
 
 impl Settings {
-    fn done(&self, direction: Direction, mount: &Mount) -> Done {
+    /// Every direction; files are opened alike in all of them.
+    fn all(&self, mount: &Mount) -> Vec<(Direction, Done)> {
+        let names = MetadataRun { operation: Operation::Create, shared: false, bytes: Bytes(0), names: 1 };
+        let open = names.run(&mount.system).time.as_s_f64();
+        self.directions.iter().map(|direction| (*direction, self.done(*direction, open, mount))).collect()
+    }
+
+    fn done(&self, direction: Direction, open: f64, mount: &Mount) -> Done {
         let system = &mount.system;
         let each = self.block.saturating_mul(self.segments);
         let all = each as f64 * f64::from(system.processes());
-        let open = MetadataRun { operation: Operation::Create, shared: false, bytes: Bytes(0), names: 1 }.run(system).time.as_s_f64();
         let (rate, whole, usage, time) = if self.api == Api::Collective {
             let (rate, whole, usage) = collective(direction, system, &self.layout, each);
             (rate, whole, usage, all / rate)
@@ -265,7 +271,7 @@ const BUFFER: Bytes = Bytes(16 << 20);
 /// Runs it.
 pub(crate) fn run(args: &[String], mount: &Mount) -> Result<ToolOutput, UsageError> {
     let settings = read(args, mount)?;
-    let done: Vec<(Direction, Done)> = settings.directions.iter().map(|direction| (*direction, settings.done(*direction, mount))).collect();
+    let done = settings.all(mount);
     let mut output = ToolOutput { text: header(&settings, mount), ..ToolOutput::default() };
     for repetition in 0..settings.repetitions {
         for (direction, done) in &done {
@@ -277,9 +283,7 @@ pub(crate) fn run(args: &[String], mount: &Mount) -> Result<ToolOutput, UsageErr
         let metric = if *direction == Direction::Write { "write_bandwidth" } else { "read_bandwidth" };
         output.points.push(Point { size: Bytes(settings.transfer), metric, unit: "MiB/s", value: mib(done) });
         let how = if done.whole { "every RPC was simulated" } else { "simulated until the rate was steady" };
-        let binds = done.usage.binds().map_or("latency of single calls binds".to_owned(), |(what, share)| {
-            format!("{} bind: {:.0} % of the time at work", what.name(), share * 100.0)
-        });
+        let binds = done.usage.remark();
         output.remarks.push(format!("{}: {how}; {binds}", word(*direction)));
     }
     Ok(output)
@@ -288,11 +292,7 @@ pub(crate) fn run(args: &[String], mount: &Mount) -> Result<ToolOutput, UsageErr
 /// What binds each direction that a command line asks for.
 pub(crate) fn usages(args: &[String], mount: &Mount) -> Result<Vec<(&'static str, f64, Usage)>, UsageError> {
     let settings = read(args, mount)?;
-    let each = settings.directions.iter().map(|direction| {
-        let done = settings.done(*direction, mount);
-        (word(*direction), mib(&done), done.usage)
-    });
-    Ok(each.collect())
+    Ok(settings.all(mount).into_iter().map(|(direction, done)| (word(direction), mib(&done), done.usage)).collect())
 }
 
 const fn word(direction: Direction) -> &'static str {

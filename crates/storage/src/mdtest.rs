@@ -86,9 +86,7 @@ pub(crate) fn run(args: &[String], mount: &Mount) -> Result<ToolOutput, UsageErr
     ] {
         let rate = if asked(operation) {
             let done: MetadataOutcome = MetadataRun { operation, shared, bytes: Bytes(bytes), names }.run(&mount.system);
-            let binds = done.usage.binds().map_or("latency of single calls binds".to_owned(), |(what, share)| {
-                format!("{} bind: {:.0} % of the time at work", what.name(), share * 100.0)
-            });
+            let binds = done.usage.remark();
             output.remarks.push(format!("{kind}: {binds}; {:.3} ms each", done.each.as_us_f64() / 1000.0));
             output.points.push(Point { size: Bytes(bytes), metric, unit: "ops/s", value: done.rate() });
             done.rate()

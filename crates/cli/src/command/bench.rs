@@ -20,6 +20,7 @@ use crate::error::{Failure, Verdict};
 use crate::memory::MemoryArgs;
 use crate::output::{FormatArgs, Output, OutputArgs, write_file};
 use crate::rows::Live;
+use crate::storage::{self, Mounted};
 use crate::tap::{self, Pcap};
 use crate::timeline::{self, TimelineArgs};
 
@@ -223,17 +224,8 @@ fn on_file_system(
         let help = format!("say where: fabriscope bench {} --on lumi-c --fs lumi-f; `fabriscope clusters` lists them", tool.name());
         Failure::told("no cluster is named", help)
     })?;
-    let mut question = fabriscope::storage(tool, on.as_str()).catalog(context.catalog()?).args(options);
-    if let Some(name) = &job.fs {
-        question = question.file_system(name);
-    }
-    if let Some(nodes) = job.nodes {
-        question = question.nodes(nodes);
-    }
-    if let Some(ranks) = job.ppn {
-        question = question.ranks_per_node(ranks);
-    }
-    match question.outcome() {
+    let mounted = Mounted { file_system: job.fs.as_deref(), nodes: job.nodes, per_node: job.ppn };
+    match storage::question(tool, &on, (mounted, options), context)?.outcome() {
         Err(fabriscope::Error::Usage(UsageError::Help { text })) => {
             output.text(&text)?;
             Ok(Verdict::Good)

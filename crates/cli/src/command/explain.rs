@@ -7,6 +7,7 @@ use crate::devices::DeviceArgs;
 use crate::error::{Failure, Verdict};
 use crate::output::{Output, OutputArgs};
 use crate::progress::Progress;
+use crate::storage::{self, Mounted};
 
 /// Shows where the time of one message, or of a whole operation, goes.
 ///
@@ -114,16 +115,8 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     // The parser asks for both where there is no job.
     let (tool, on) = (args.tool.clone().unwrap_or_default(), args.on.clone().unwrap_or_default());
     if let Some(tool) = fabriscope::StorageTool::by_name(&tool) {
-        let mut question = fabriscope::storage(tool, on.as_str()).catalog(context.catalog()?).args(args.options.clone());
-        if let Some(name) = &args.fs {
-            question = question.file_system(name);
-        }
-        if let Some(nodes) = args.nodes {
-            question = question.nodes(nodes);
-        }
-        if let Some(ranks) = args.ppn {
-            question = question.ranks_per_node(ranks);
-        }
+        let mounted = Mounted { file_system: args.fs.as_deref(), nodes: args.nodes, per_node: args.ppn };
+        let question = storage::question(tool, &on, (mounted, args.options.clone()), context)?;
         let outcome = question.explained().map_err(Failure::of)?;
         drop(progress);
         return args.output.write(&outcome, output);

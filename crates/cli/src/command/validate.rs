@@ -63,15 +63,6 @@ Examples:
 /// Runs the command.
 pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
     let progress = Progress::new("validating");
-    if let Some(file) = &args.measured
-        && let Ok(bytes) = std::fs::read(file)
-        && let Ok(table) = fabriscope_report::measured::read(&file.display().to_string(), &bytes)
-        && fabriscope::is_io500(&table)
-    {
-        let outcome = fabriscope::validate_io500(&table, context.catalog()?, args.points).map_err(Failure::of)?;
-        drop(progress);
-        return args.output.write(&outcome, output);
-    }
     let mut question = fabriscope::validate(args.tables.clone())
         .catalog(context.catalog()?)
         .seed(context.seed())
