@@ -6,14 +6,12 @@
 //! the directory's lock and the journal of an MDT, its drives, objects and short files on OSTs.
 //! Not modelled: caches of clients (mdtest asks other nodes than those that created), migration, quotas.
 
-use std::collections::VecDeque;
-
 use fabriscope_kernel::EventQueue;
 use fabriscope_lustre::{Access, System};
 use fabriscope_units::{Bytes, Rate, Span, Time};
 use rustc_hash::FxHashMap;
 
-use crate::station::{Cores, Line};
+use crate::station::{Cores, Line, Slots};
 use crate::usage::{Resource, Usage};
 use crate::{PAGE, begins, client_of};
 
@@ -95,20 +93,14 @@ struct Process {
     began: Time,
 }
 
-#[derive(Default)]
-struct Slots {
-    used: u32,
-    waiting: VecDeque<u32>,
-}
-
 struct Running<'a> {
     system: &'a System,
     run: MetadataRun,
     steps: Vec<Step>,
     queue: EventQueue<Event>,
     processes: Vec<Process>,
-    /// Of each client: who is in the shared directory, and who waits.
-    directories: Vec<(bool, VecDeque<u32>)>,
+    /// Of each client: the shared directory, which one of its processes may be in.
+    directories: Vec<Slots>,
     client_busy: Vec<Span>,
     client_since: Vec<Time>,
     slots: FxHashMap<u64, Slots>,
@@ -140,7 +132,7 @@ impl MetadataRun {
             steps: self.steps(system),
             queue: EventQueue::new(Span::from_us(1), 1 << 14),
             processes: (0..processes).map(|_| Process { name: 0, step: 0, began: Time::ZERO }).collect(),
-            directories: (0..clients).map(|_| (false, VecDeque::new())).collect(),
+            directories: vec![Slots::default(); clients],
             client_busy: vec![Span::ZERO; clients],
             client_since: vec![Time::ZERO; clients],
             slots: FxHashMap::default(),
@@ -239,12 +231,9 @@ impl Running<'_> {
         own.began = now;
         if self.excludes() {
             let client = self.client(process) as usize;
-            let (taken, waiting) = &mut self.directories[client];
-            if *taken {
-                waiting.push_back(process);
+            if !self.directories[client].enter(process, 1) {
                 return;
             }
-            *taken = true;
             self.client_since[client] = now;
         }
         self.queue.push(now.saturating_add(*self.system.costs.client.call), Event::Sends(process));
@@ -256,12 +245,9 @@ impl Running<'_> {
             let slots = self.slot(process, changes);
             let costs = &self.system.costs.client;
             let most = if changes { *costs.max_mod_rpcs_in_flight } else { *costs.max_metadata_rpcs_in_flight };
-            let slots = self.slots.entry(slots).or_default();
-            if slots.used >= most {
-                slots.waiting.push_back(process);
+            if !self.slots.entry(slots).or_default().enter(process, most) {
                 return;
             }
-            slots.used += 1;
         }
         let ready = now.saturating_add(*self.system.costs.client.rpc + self.system.message);
         self.queue.push(ready, Event::Arrived(process));
@@ -312,23 +298,16 @@ impl Running<'_> {
         let own = &self.processes[process as usize];
         if let Step::Mds { changes, .. } = self.steps[usize::from(own.step)] {
             let slot = self.slot(process, changes);
-            let next = self.slots.get_mut(&slot).and_then(|slots| {
-                slots.used -= 1;
-                slots.waiting.pop_front()
-            });
-            if let Some(next) = next {
+            if let Some(next) = self.slots.get_mut(&slot).and_then(Slots::leave) {
                 self.sends(now, next);
             }
             if changes && self.excludes() {
                 let client = self.client(process) as usize;
                 self.client_busy[client] = self.client_busy[client].saturating_add(now.since(self.client_since[client]));
-                let (taken, waiting) = &mut self.directories[client];
-                match waiting.pop_front() {
-                    None => *taken = false,
-                    Some(next) => {
-                        self.client_since[client] = now;
-                        self.queue.push(now.saturating_add(*self.system.costs.client.call), Event::Sends(next));
-                    }
+                if let Some(next) = self.directories[client].leave() {
+                    self.directories[client].enter(next, 1);
+                    self.client_since[client] = now;
+                    self.queue.push(now.saturating_add(*self.system.costs.client.call), Event::Sends(next));
                 }
             }
         }

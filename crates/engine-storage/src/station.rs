@@ -1,7 +1,7 @@
 //! What serves one request after the other, or several at a time.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 use fabriscope_units::{Span, Time};
 
@@ -59,6 +59,31 @@ impl Cores {
     }
 }
 
+/// So many at a time may be inside; the others wait in turn.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Slots {
+    used: u32,
+    waiting: VecDeque<u32>,
+}
+
+impl Slots {
+    /// Whether `who` is let in, where `most` may be inside; it waits otherwise.
+    pub fn enter(&mut self, who: u32, most: u32) -> bool {
+        let free = self.used < most;
+        if free {
+            self.used += 1;
+        } else {
+            self.waiting.push_back(who);
+        }
+        free
+    }
+    /// One comes out: who enters next.
+    pub fn leave(&mut self) -> Option<u32> {
+        self.used = self.used.saturating_sub(1);
+        self.waiting.pop_front()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,6 +98,9 @@ mod tests {
         let ends = [0, 0, 0, 25].map(|us| cores.take(at(us), Span::from_us(10)));
         assert_eq!(ends, [at(10), at(10), at(20), at(35)]);
         assert_eq!(cores.busy(), Span::from_us(20));
+        let mut slots = Slots::default();
+        assert_eq!([1, 2, 3].map(|who| slots.enter(who, 2)), [true, true, false]);
+        assert_eq!((slots.leave(), slots.enter(3, 2), slots.leave()), (Some(3), true, None));
         let mut line = Line::default();
         assert_eq!([0, 0].map(|us| line.take(at(us), Span::from_us(10))), [at(10), at(20)]);
     }

@@ -17,7 +17,7 @@ use fabriscope_units::{Bytes, Span, Time};
 
 use crate::data::Direction;
 use crate::network::{Network, Towards};
-use crate::station::{Cores, Line};
+use crate::station::{Cores, Line, Slots};
 use crate::usage::{Resource, Usage};
 use crate::{PAGE, THREADS, begins, client_of};
 
@@ -118,8 +118,8 @@ struct Running<'a> {
     at_drives: Vec<u32>,
     objects: Vec<Object>,
     processes: Vec<Process>,
-    /// Of each client: whether one of its processes is in the file, and who waits to be.
-    inodes: Vec<(bool, VecDeque<u32>)>,
+    /// Of each client: the file, which one of its processes may write.
+    inodes: Vec<Slots>,
     flushes: Vec<Flush>,
     calls: u64,
     enqueued: u64,
@@ -148,7 +148,7 @@ impl StridedRun {
             at_drives: vec![0; system.osts() as usize],
             objects: (0..self.layout.objects()).map(|_| Object::default()).collect(),
             processes: (0..system.processes()).map(|_| Process { call: 0, within: false, pieces: VecDeque::new() }).collect(),
-            inodes: (0..system.clients.nodes).map(|_| (false, VecDeque::new())).collect(),
+            inodes: vec![Slots::default(); system.clients.nodes as usize],
             flushes: Vec::new(),
             calls: 0,
             enqueued: 0,
@@ -226,30 +226,22 @@ impl Running<'_> {
         if own.pieces.is_empty() {
             if std::mem::take(&mut own.within) {
                 self.calls += 1;
-                if writes {
-                    let (taken, waiting) = &mut self.inodes[client];
-                    *taken = false;
-                    // Who comes out stands behind those who wait.
-                    if let Some(next) = waiting.pop_front() {
-                        if own.call < each {
-                            waiting.push_back(process);
-                        }
-                        *taken = true;
-                        self.queue.push(now, Event::Enters(next));
-                        return;
+                let inode = &mut self.inodes[client];
+                // Who comes out stands behind those who wait.
+                if writes && let Some(next) = inode.leave() {
+                    inode.enter(next, 1);
+                    if own.call < each {
+                        inode.enter(process, 1);
                     }
+                    self.queue.push(now, Event::Enters(next));
+                    return;
                 }
             }
             if own.call >= each {
                 return;
             }
-            if writes && !enters {
-                let (taken, waiting) = &mut self.inodes[client];
-                if *taken {
-                    waiting.push_back(process);
-                    return;
-                }
-                *taken = true;
+            if writes && !enters && !self.inodes[client].enter(process, 1) {
+                return;
             }
             own.within = true;
             // Reads go to what the process of another node wrote.

@@ -14,7 +14,7 @@ use fabriscope_tools::apps::{Act, App, Phase, Plan, Spent, report};
 use fabriscope_units::{Bytes, Span, Time};
 
 use crate::error::LabError;
-use crate::flow_bench::{Demand, FlowBench, unlike};
+use crate::flow_bench::{FlowBench, unlike};
 use crate::launch::LaunchError;
 
 impl FlowBench<'_> {
@@ -35,14 +35,13 @@ impl FlowBench<'_> {
         if self.app_needs_packets(&plan).is_some() {
             return None;
         }
-        let (ranks, per_node) = (self.layout.ranks(), self.layout.per_node);
-        let elsewhere = |rank: u32| plan.peers(rank).into_iter().filter(|peer| peer / per_node != rank / per_node).count() as u64;
-        let peers = [0, ranks / 2, ranks - 1].map(elsewhere).into_iter().max().unwrap_or(0);
+        let ranks = self.layout.ranks();
+        let peers = self.most_peers([0, ranks / 2, ranks - 1], |rank| plan.peers(rank));
         let (before, measured) = plan.iterations();
-        let adapters = u64::from(self.parts.groups.iter().map(|group| group.node.nics).min().unwrap_or(1).max(1));
         let messages = plan.messages.saturating_mul(u64::from(before + measured));
-        let demand = Demand { ranks, messages, peers, connections: peers * u64::from(per_node) / adapters };
-        demand.too_much().or_else(|| (ranks > RANKS || messages > MESSAGES).then(|| format!("{ranks} ranks send {messages} messages")))
+        self.demanded(messages, peers)
+            .too_much()
+            .or_else(|| (ranks > RANKS || messages > MESSAGES).then(|| format!("{ranks} ranks send {messages} messages")))
     }
 
     /// Runs an application without packets.

@@ -97,21 +97,28 @@ impl FlowBench<'_> {
     }
 
     fn demand(&self, data: &Stepwise) -> Demand {
-        let (ranks, per_node) = (self.layout.ranks(), self.layout.per_node);
+        let ranks = self.layout.ranks();
         let of_row = |row: &StepwiseRow| {
             let all = excerpt(&row.call, &row.algorithm, u64::MAX).map_or(0, |whole| whole.messages.0);
-            let peers = |rank: u32| {
-                let peers = row.algorithm.peers(&row.call, rank);
-                peers.into_iter().filter(|peer| peer / per_node != rank / per_node).count() as u64
-            };
-            let peers = peers(row.call.root).max(peers(ranks / 2)).max(peers(ranks - 1));
+            let peers = self.most_peers([row.call.root, ranks / 2, ranks - 1], |rank| row.algorithm.peers(&row.call, rank));
             (all.saturating_mul(u64::from(row.iterations + row.warm_up)), peers)
         };
         let rows: Vec<(u64, u64)> = data.rows.iter().map(of_row).collect();
         let peers = rows.iter().map(|(_, peers)| *peers).max().unwrap_or(0);
-        let adapters = u64::from(self.parts.groups.iter().map(|group| group.node.nics).min().unwrap_or(1).max(1));
         let messages = rows.iter().fold(0, |sum: u64, (messages, _)| sum.saturating_add(*messages));
-        Demand { ranks, messages, peers, connections: peers * u64::from(per_node) / adapters }
+        self.demanded(messages, peers)
+    }
+    /// Of those among which one talks to the most, how many there are on other nodes.
+    pub fn most_peers(&self, ranks: [u32; 3], peers: impl Fn(u32) -> Vec<u32>) -> u64 {
+        let per_node = self.layout.per_node;
+        let elsewhere = |rank: u32| peers(rank).into_iter().filter(|peer| peer / per_node != rank / per_node).count() as u64;
+        ranks.map(elsewhere).into_iter().max().unwrap_or(0)
+    }
+    /// What so many messages, each rank with so many peers on other nodes, ask.
+    pub fn demanded(&self, messages: u64, peers: u64) -> Demand {
+        let adapters = u64::from(self.parts.groups.iter().map(|group| group.node.nics).min().unwrap_or(1).max(1));
+        let connections = peers * u64::from(self.layout.per_node) / adapters;
+        Demand { ranks: self.layout.ranks(), messages, peers, connections }
     }
 
     /// Runs it; a listener hears of rows as they are done.
