@@ -42,6 +42,7 @@ mod route;
 mod same_bytes;
 mod serve;
 mod slots;
+mod storage;
 mod strangers;
 mod test_programs;
 mod timelines;
