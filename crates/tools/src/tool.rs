@@ -3,6 +3,7 @@
 use fabriscope_apps::App;
 use fabriscope_catalog::Interface;
 use fabriscope_krylov as krylov;
+use fabriscope_nvme as nvme;
 use fabriscope_platform::Target;
 use fabriscope_tool::arguments::Opt;
 use fabriscope_tool::{Prepared, Traits, UsageError};
@@ -39,6 +40,8 @@ pub enum Tool {
     Gpu(gpu::GpuTool),
     /// Iterations of a Krylov solver.
     Krylov,
+    /// Reads and writes of NVMe drives.
+    Nvme,
     /// An application.
     App(App),
     /// An exchange of tokens among experts.
@@ -58,7 +61,7 @@ impl Tool {
             .chain(xccl::BENCHMARKS.iter().map(Tool::Xccl))
             .chain(sockets::TOOLS.into_iter().map(Tool::Sockets))
             .chain(gpu::TOOLS.into_iter().map(Tool::Gpu))
-            .chain([Tool::Krylov])
+            .chain([Tool::Krylov, Tool::Nvme])
             .chain(App::ALL.iter().copied().map(Tool::App))
             .chain(experts::TOOLS.into_iter().map(Tool::Experts))
     }
@@ -87,6 +90,7 @@ impl Tool {
             Tool::Sockets(tool) => tool.name(),
             Tool::Gpu(tool) => tool.name(),
             Tool::Krylov => krylov::NAME,
+            Tool::Nvme => nvme::NAME,
             Tool::App(app) => app.name(),
             Tool::Experts(tool) => tool.name(),
         }
@@ -104,6 +108,7 @@ impl Tool {
             Tool::Sockets(tool) => tool.about(),
             Tool::Gpu(tool) => tool.about(),
             Tool::Krylov => krylov::ABOUT,
+            Tool::Nvme => nvme::ABOUT,
             Tool::App(app) => app.about(),
             Tool::Experts(tool) => tool.about(),
         }
@@ -121,6 +126,7 @@ impl Tool {
             Tool::Sockets(tool) => tool.traits(),
             Tool::Gpu(tool) => tool.traits(),
             Tool::Krylov => krylov::traits(),
+            Tool::Nvme => nvme::traits(),
             Tool::App(app) => app.traits(),
             Tool::Experts(tool) => tool.traits(),
         }
@@ -138,6 +144,7 @@ impl Tool {
             Tool::Sockets(tool) => tool.options(),
             Tool::Gpu(tool) => tool.options(),
             Tool::Krylov => krylov::OPTIONS,
+            Tool::Nvme => nvme::OPTIONS,
             Tool::App(app) => app.options(),
             Tool::Experts(tool) => tool.options(),
         }
@@ -186,6 +193,7 @@ impl Tool {
             Tool::Sockets(tool) => tool.prepare(args, target),
             Tool::Gpu(tool) => tool.prepare(args, target),
             Tool::Krylov => krylov::prepare(args, target),
+            Tool::Nvme => nvme::prepare(args, target),
             Tool::App(app) => app.prepare(args, target),
             Tool::Experts(tool) => tool.prepare(args, target),
         }

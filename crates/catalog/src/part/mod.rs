@@ -26,6 +26,7 @@ mod network;
 mod nic;
 mod node;
 mod node_files;
+mod nvme;
 mod offload;
 mod one_sided;
 mod pcie;
@@ -69,9 +70,10 @@ pub use network::{Bottleneck, Convolution, Convolutional, Crossing, Linear, NetL
 pub(crate) use nic::check_mtu;
 pub use nic::{BlueFlame, Contexts, Nic, Onload, Rdma};
 pub use node::{
-    AllToAllLinks, Bundle, Expanders, GpuPair, Gpus, HostMemory, Mesh, Nics, NodePart, PcieSwitches, PointToPoint, ScaleUp, Switched, Under,
+    AllToAllLinks, Bundle, Expanders, GpuPair, Gpus, HostMemory, Mesh, Nics, NodeDrives, NodePart, PcieSwitches, PointToPoint, ScaleUp, Switched, Under,
 };
 pub use node_files::{AmdFamily, GpuFamily, NodeFiles, ProcessorFamily};
+pub use nvme::{NvmeOffload, NvmeStack};
 pub use offload::Offload;
 pub use one_sided::{Accumulate, OneSidedRules, Shmem, ShmemCollectives, SingleElement};
 pub use pcie::Pcie;

@@ -2,7 +2,8 @@
 //!
 //! Modelled: one send engine shared by all queue pairs (`message_interval`, `write_interval`), a limit per queue pair
 //! (`wqe_interval`), a responder that reads ahead of the wire (`read_ahead`), write-combined doorbells, a cache of the
-//! contexts of queue pairs (`contexts`), connections over TCP (`iwarp`), cores of its own (`dpu`).
+//! contexts of queue pairs (`contexts`), connections over TCP (`iwarp`), cores of its own (`dpu`),
+//! commands of NVMe that it serves by itself (`nvme`).
 //! Not modelled: caches of translations, on-chip switching, offloads beyond RDMA.
 
 use fabriscope_nic::{ContextLimits, NicCosts, nic_parameters};
@@ -13,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::spliced::part;
-use super::{Dpu, Interface, Iwarp, Kind, Layer, Part, PcieSlot};
+use super::{Dpu, Interface, Iwarp, Kind, Layer, NvmeOffload, Part, PcieSlot};
 use crate::error::Problem;
 use crate::sourced::{Sourced, Stated};
 
@@ -135,6 +136,9 @@ nic_parameters! {
             /// The cores on it, where it has some.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub dpu: Option<Dpu>,
+            /// How it serves commands of NVMe over fabrics by itself, where it can.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub nvme: Option<NvmeOffload>,
             /// Number of virtual lanes (or lossless priorities).
             pub vls: Sourced<u32>,
             /// RDMA READs and atomics in flight per queue pair.

@@ -240,6 +240,19 @@ pub struct NodePart {
     /// Memory behind CXL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expanders: Option<Expanders>,
+    /// The drives behind PCI Express that jobs may use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drives: Option<NodeDrives>,
+}
+
+/// Drives of a node. Not modelled: where they hang; what they move shares no link with GPUs and adapters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NodeDrives {
+    /// Name of the drive.
+    pub part: String,
+    /// How many.
+    pub count: Sourced<u32>,
 }
 
 fn one() -> u32 {

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CollectiveRule, CollectiveRules, DecisionTables, ExpertLibrary, GpuProtocol, Interface, Kind, Lustre, MulticastProtocol, Nccl, Offload,
+    CollectiveRule, CollectiveRules, DecisionTables, ExpertLibrary, GpuProtocol, Interface, Kind, Lustre, MulticastProtocol, Nccl, NvmeStack, Offload,
     OneSidedRules, Part, Psm2, SharedMemory, Shmem, collective_rules, psm2,
 };
 use crate::error::Problem;
@@ -310,6 +310,9 @@ pub struct Software {
     /// Its costs and tunables, if it is a release of Lustre.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lustre: Option<Lustre>,
+    /// Its costs, if it carries out commands of NVMe.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nvme: Option<NvmeStack>,
 }
 
 impl Software {
@@ -337,9 +340,11 @@ impl Part for Software {
     }
     fn check(&self) -> Result<(), Problem> {
         let libraries = self.mpi.is_none() && self.nccl.is_none() && self.experts.is_none();
-        if libraries && self.perftest.is_none() && self.lustre.is_none() {
-            return Err(Problem::at(&[], "software that does nothing", "add an [mpi], [nccl], [experts], [perftest] or [lustre] table"));
+        if libraries && self.perftest.is_none() && self.lustre.is_none() && self.nvme.is_none() {
+            let help = "add an [mpi], [nccl], [experts], [perftest], [lustre] or [nvme] table";
+            return Err(Problem::at(&[], "software that does nothing", help));
         }
+        self.nvme.as_ref().map_or(Ok(()), NvmeStack::check)?;
         self.lustre.as_ref().map_or(Ok(()), Lustre::check)?;
         self.nccl.as_ref().map_or(Ok(()), Nccl::check)?;
         self.experts.as_ref().map_or(Ok(()), ExpertLibrary::check)?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A crate may depend on those before it.
-const ORDER: [&str; 50] = [
+const ORDER: [&str; 51] = [
     "prefetch",
     "streams",
     "units",
@@ -36,6 +36,7 @@ const ORDER: [&str; 50] = [
     "engine-storage",
     "storage",
     "krylov",
+    "nvme",
     "apps",
     "hpl",
     "tools",
