@@ -9,6 +9,10 @@ use super::*;
 
 fn target() -> Target {
     Target {
+        nvme: Vec::new(),
+        nvme_offload: None,
+        drives: Vec::new(),
+        node_drives: None,
         gpu: None,
         nccl: None,
         nccl_between: None,
