@@ -13,7 +13,7 @@ use crate::link_retry::Line;
 use crate::listed::Listed;
 use crate::multicast::Multicast;
 use crate::node::Node;
-use crate::part::{Cable, Congestion, Kernel, Kind, Layer, LinkSpeed, Part, Software, Switch};
+use crate::part::{Cable, Congestion, Drive, Kernel, Kind, Layer, LinkSpeed, Part, Software, Switch};
 use crate::partitions::{PartitionEnforcement, Partitions};
 use crate::qos::Qos;
 use crate::sourced::{Basis, Sourced};
@@ -371,6 +371,12 @@ pub struct ResolvedCluster {
     pub perftest: Software,
     /// The libraries of the catalogue that exchange tokens among experts.
     pub experts: Vec<Software>,
+    /// Those that call procedures on other nodes, and those that shuffle.
+    #[serde(skip)]
+    pub services: Vec<Software>,
+    /// The drives of the catalogue, which nodes may have.
+    #[serde(skip)]
+    pub drives: Vec<Drive>,
     /// What chooses among the ways of the routing, where the program around this library brings something along.
     #[serde(skip)]
     pub route_prototype: Option<RoutePrototype>,

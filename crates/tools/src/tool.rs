@@ -4,6 +4,8 @@ use fabriscope_apps::App;
 use fabriscope_catalog::Interface;
 use fabriscope_krylov as krylov;
 use fabriscope_platform::Target;
+use fabriscope_rpc as rpc;
+use fabriscope_spark as spark;
 use fabriscope_tool::arguments::Opt;
 use fabriscope_tool::{Prepared, Traits, UsageError};
 use fabriscope_units::Bytes;
@@ -41,6 +43,10 @@ pub enum Tool {
     Krylov,
     /// An application.
     App(App),
+    /// Calls of procedures on other nodes.
+    Rpc,
+    /// A shuffle of Spark.
+    SparkShuffle,
     /// An exchange of tokens among experts.
     Experts(experts::ExpertTool),
 }
@@ -58,7 +64,7 @@ impl Tool {
             .chain(xccl::BENCHMARKS.iter().map(Tool::Xccl))
             .chain(sockets::TOOLS.into_iter().map(Tool::Sockets))
             .chain(gpu::TOOLS.into_iter().map(Tool::Gpu))
-            .chain([Tool::Krylov])
+            .chain([Tool::Krylov, Tool::Rpc, Tool::SparkShuffle])
             .chain(App::ALL.iter().copied().map(Tool::App))
             .chain(experts::TOOLS.into_iter().map(Tool::Experts))
     }
@@ -87,6 +93,8 @@ impl Tool {
             Tool::Sockets(tool) => tool.name(),
             Tool::Gpu(tool) => tool.name(),
             Tool::Krylov => krylov::NAME,
+            Tool::Rpc => rpc::NAME,
+            Tool::SparkShuffle => spark::NAME,
             Tool::App(app) => app.name(),
             Tool::Experts(tool) => tool.name(),
         }
@@ -104,6 +112,8 @@ impl Tool {
             Tool::Sockets(tool) => tool.about(),
             Tool::Gpu(tool) => tool.about(),
             Tool::Krylov => krylov::ABOUT,
+            Tool::Rpc => rpc::ABOUT,
+            Tool::SparkShuffle => spark::ABOUT,
             Tool::App(app) => app.about(),
             Tool::Experts(tool) => tool.about(),
         }
@@ -121,6 +131,8 @@ impl Tool {
             Tool::Sockets(tool) => tool.traits(),
             Tool::Gpu(tool) => tool.traits(),
             Tool::Krylov => krylov::traits(),
+            Tool::Rpc => rpc::traits(),
+            Tool::SparkShuffle => spark::traits(),
             Tool::App(app) => app.traits(),
             Tool::Experts(tool) => tool.traits(),
         }
@@ -138,6 +150,8 @@ impl Tool {
             Tool::Sockets(tool) => tool.options(),
             Tool::Gpu(tool) => tool.options(),
             Tool::Krylov => krylov::OPTIONS,
+            Tool::Rpc => rpc::OPTIONS,
+            Tool::SparkShuffle => spark::OPTIONS,
             Tool::App(app) => app.options(),
             Tool::Experts(tool) => tool.options(),
         }
@@ -186,6 +200,8 @@ impl Tool {
             Tool::Sockets(tool) => tool.prepare(args, target),
             Tool::Gpu(tool) => tool.prepare(args, target),
             Tool::Krylov => krylov::prepare(args, target),
+            Tool::Rpc => rpc::prepare(args, target),
+            Tool::SparkShuffle => spark::prepare(args, target),
             Tool::App(app) => app.prepare(args, target),
             Tool::Experts(tool) => tool.prepare(args, target),
         }

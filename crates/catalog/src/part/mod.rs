@@ -30,7 +30,9 @@ mod offload;
 mod one_sided;
 mod pcie;
 mod psm2;
+mod rpc;
 mod shared_memory;
+mod shuffle;
 mod software;
 mod spliced;
 mod switch;
@@ -76,7 +78,9 @@ pub use offload::Offload;
 pub use one_sided::{Accumulate, OneSidedRules, Shmem, ShmemCollectives, SingleElement};
 pub use pcie::Pcie;
 pub use psm2::Psm2;
+pub use rpc::{CallsOverRdma, CallsOverStreams, RpcLibrary};
 pub use shared_memory::{Mechanism, SharedMemory, SharedMemoryParameters, SingleCopy, SingleCopyParameters, SlotParameters, Slots};
+pub use shuffle::{OneSidedFetch, ShuffleJob, ShuffleLibrary};
 pub use software::{
     Connections, Datagrams, EachRegistration, EagerChannel, FirstUse, MapBy, Mpi, Perftest, RailPolicy, Rendezvous, Software, TagMatching,
 };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A crate may depend on those before it.
-const ORDER: [&str; 50] = [
+const ORDER: [&str; 52] = [
     "prefetch",
     "streams",
     "units",
@@ -38,6 +38,8 @@ const ORDER: [&str; 50] = [
     "krylov",
     "apps",
     "hpl",
+    "rpc",
+    "spark",
     "tools",
     "engine",
     "capture",
