@@ -23,21 +23,20 @@ struct Task {
     record: TaskRecord,
     partition: u32,
     fetcher: Fetcher,
-    /// Blocks that are here: their bytes, and whether they came from elsewhere.
-    here: VecDeque<(Bytes, bool)>,
+    /// Blocks that are here: since when, their bytes, and whether they came from elsewhere.
+    here: VecDeque<(Time, Bytes, bool)>,
     /// Blocks of this executor that its drive reads.
     local: VecDeque<(Time, Bytes)>,
     /// Blocks that the task has not taken yet.
     left: u32,
-    /// It works until then.
+    /// It has worked, or works, until then.
     busy: Time,
-    /// It has waited for a block since.
-    waits: Option<Time>,
 }
 
 #[derive(Debug)]
 enum Core {
-    Free,
+    /// Since then.
+    Free(Time),
     Starting(u32, Time),
     Running(Box<Task>),
     Writing(TaskRecord, Time),
@@ -66,7 +65,7 @@ pub async fn run(process: &Process, job: &Job, number: usize, (executor, thread)
     process.barrier().await;
     let now = process.now();
     job.stages[number].lock().begin.get_or_insert(now);
-    let cores = (thread..job.settings.cores).step_by(job.threads as usize).map(|_| Core::Free).collect();
+    let cores = (thread..job.settings.cores).step_by(job.threads as usize).map(|_| Core::Free(now)).collect();
     let mut reducer = Reducer { process, job, stack, number, executor, port, cores };
     loop {
         process.catch_up().await;
@@ -95,17 +94,16 @@ impl Reducer<'_> {
             let now = self.process.now();
             match std::mem::replace(&mut self.cores[core], Core::Over) {
                 Core::Over => return Ok(Time::MAX),
-                Core::Free => {
+                Core::Free(since) => {
                     let Some(partition) = self.job.waiting.lock().pop_front() else { return Ok(Time::MAX) };
-                    self.cores[core] = Core::Starting(partition, now + *self.stack.library.task_start);
+                    self.cores[core] = Core::Starting(partition, since + *self.stack.library.task_start);
                 }
                 Core::Starting(partition, at) if at > now => {
                     self.cores[core] = Core::Starting(partition, at);
                     return Ok(at);
                 }
                 Core::Starting(partition, at) => {
-                    let launch = at.saturating_sub(*self.stack.library.task_start);
-                    self.cores[core] = Core::Running(Box::new(self.begin(partition, launch)));
+                    self.cores[core] = Core::Running(Box::new(self.begin(partition, at)));
                     self.ask(core).await?;
                 }
                 Core::Writing(record, at) if at > now => {
@@ -114,20 +112,21 @@ impl Reducer<'_> {
                 }
                 Core::Writing(record, at) => {
                     self.job.stages[self.number].lock().tasks.push(TaskRecord { finish: at, ..record });
-                    self.cores[core] = Core::Free;
+                    self.cores[core] = Core::Free(at);
                 }
                 Core::Running(mut task) => {
                     while task.local.front().is_some_and(|(at, _)| *at <= now) {
-                        task.here.extend(task.local.pop_front().map(|(_, bytes)| (bytes, false)));
+                        task.here.extend(task.local.pop_front().map(|(at, bytes)| (at, bytes, false)));
                     }
                     if task.busy > now {
                         let at = task.busy;
                         self.cores[core] = Core::Running(task);
                         return Ok(at);
                     }
-                    if let Some((bytes, remote)) = task.here.pop_front() {
-                        task.record.fetch_wait += task.waits.take().map_or_else(Default::default, |since| now.since(since));
-                        task.busy = now + self.stack.reduce_rate.time(bytes);
+                    // The task has a thread of its own, which goes on whatever this one does.
+                    if let Some((since, bytes, remote)) = task.here.pop_front() {
+                        task.record.fetch_wait += since.since(task.busy);
+                        task.busy = task.busy.max(since) + self.stack.reduce_rate.time(bytes);
                         task.left -= 1;
                         if remote {
                             task.fetcher.handle_taken(bytes);
@@ -137,10 +136,10 @@ impl Reducer<'_> {
                     } else if task.left == 0 {
                         let drive = &mut *self.job.drives[self.executor as usize].lock();
                         let output = task.record.remote_bytes + task.record.local_bytes;
-                        let written = drive.as_mut().filter(|_| self.stack.writes_output).map_or(now, |drive| drive.write(now, output));
+                        let written = drive.as_mut().filter(|_| self.stack.writes_output);
+                        let written = written.map_or(task.busy, |drive| drive.write(now, output));
                         self.cores[core] = Core::Writing(task.record, written);
                     } else {
-                        task.waits.get_or_insert(now);
                         let at = task.local.front().map_or(Time::MAX, |(at, _)| *at);
                         self.cores[core] = Core::Running(task);
                         return Ok(at);
@@ -150,8 +149,8 @@ impl Reducer<'_> {
         }
     }
 
-    /// A task for a partition, with the blocks of its own executor.
-    fn begin(&self, partition: u32, launch: Time) -> Task {
+    /// A task for a partition that runs since `at`, with the blocks of its own executor.
+    fn begin(&self, partition: u32, at: Time) -> Task {
         let (job, now) = (self.job, self.process.now());
         let size = job.blocks[partition as usize];
         let count = |executor: u32| if size == Bytes::ZERO { 0 } else { job.maps_of(executor) };
@@ -161,19 +160,19 @@ impl Reducer<'_> {
         let fetcher = Fetcher::new(&others, size, self.stack.limits, &mut order);
         let (remote, own) = (others.iter().map(|(_, blocks)| blocks).sum::<u32>(), count(self.executor));
         let drive = &mut *job.drives[self.executor as usize].lock();
-        let local = (0..own).map(|_| (drive.as_mut().map_or(now, |drive| drive.read(now, size)), size)).collect();
+        let local = (0..own).map(|_| (drive.as_mut().map_or(at, |drive| drive.read(now, size)), size)).collect();
         let record = TaskRecord {
             stage: 1,
             index: partition,
             executor: self.executor,
-            launch,
+            launch: at.saturating_sub(*self.stack.library.task_start),
             remote_blocks: remote,
             local_blocks: own,
             remote_bytes: size * u64::from(remote),
             local_bytes: size * u64::from(own),
             ..TaskRecord::default()
         };
-        Task { record, partition, fetcher, here: VecDeque::new(), local, left: remote + own, busy: now, waits: None }
+        Task { record, partition, fetcher, here: VecDeque::new(), local, left: remote + own, busy: at }
     }
 
     /// Sends what the task on a core may ask for.
@@ -228,7 +227,7 @@ impl Reducer<'_> {
                 self.process.compute(self.message());
                 if let Some(Core::Running(task)) = self.cores.get_mut(core) {
                     task.fetcher.handle_block(number);
-                    task.here.push_back((Bytes(header.extra), true));
+                    task.here.push_back((self.process.now(), Bytes(header.extra), true));
                 }
             }
             _ => {}
