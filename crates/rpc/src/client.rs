@@ -103,7 +103,7 @@ impl Client<'_> {
                 Load::Open(_) => (next <= self.process.now()).then_some(next),
             };
             if let Some(due) = due {
-                next = next + exponential(&mut gaps, gap);
+                next += exponential(&mut gaps, gap);
                 self.call(due, servers.below(s.servers.into()) as u32).await?;
                 continue;
             }

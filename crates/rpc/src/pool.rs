@@ -75,7 +75,7 @@ mod tests {
             let gap = Span::from_ps((service.as_ps() as f64 / f64::from(c) / rho) as u64);
             let (mut pool, mut now, mut waited) = (Pool::new(c, Span::ZERO), Time::ZERO, 0.0);
             for _ in 0..400_000 {
-                now = now + span(gap, gaps.exponential());
+                now += span(gap, gaps.exponential());
                 let work = if exponential { span(service, spans.exponential()) } else { service };
                 waited += pool.take(now, work).begun.since(now).as_us_f64();
             }

@@ -35,10 +35,10 @@ pub fn report(job: &Job) -> ToolOutput {
     let asks = if s.fan_out == 1 { String::new() } else { format!("; each asks {} servers and waits for {}", s.fan_out, s.first) };
     let (request, reply, mean) = (s.request.0, s.reply.0, s.service.1.as_us_f64());
     let _ = writeln!(text, "# request {request} B, reply {reply} B, service {service} {mean} us; {} calls a thread{asks}", s.calls);
-    let _ = write!(text, "{:<11}{:>10}{:>12}{:>9}", "# Transport", "Load", "Calls/s", "Mean");
-    QUANTILES.iter().for_each(|(name, ..)| text += &format!("{name:>9}"));
+    let _ = write!(text, "{:<10} {:>8} {:>7} {:>7}", "# Over", "Load", "Calls/s", "Mean");
+    QUANTILES.iter().for_each(|(name, ..)| text += &format!(" {name:>7}"));
     text += " |";
-    Stage::ALL.iter().for_each(|stage| text += &format!("{:>10}", stage.name()));
+    Stage::ALL.iter().for_each(|stage| text += &format!(" {:>6}", stage.name()));
     text += "\n";
     let mut columns = vec!["transport", "outstanding", "rate_per_s", "calls", "calls_per_s", "mean_us"];
     columns.extend(QUANTILES.iter().map(|(_, key, _)| *key));
@@ -61,10 +61,10 @@ pub fn report(job: &Job) -> ToolOutput {
             Load::Closed(outstanding) => (format!("{outstanding}"), *outstanding, 0.0),
             Load::Open(rate) => (format!("{rate}/s"), 0, *rate),
         };
-        let _ = write!(text, "{:<11}{shown:>10}{rate:>12.0}{mean:>9.2}", stack.over.name());
-        quantiles.iter().for_each(|us| text += &format!("{us:>9.2}"));
+        let _ = write!(text, "{:<10} {shown:>8} {rate:>7.0} {mean:>7.2}", stack.over.name());
+        quantiles.iter().for_each(|us| text += &format!(" {us:>7.2}"));
         text += " |";
-        stages.iter().for_each(|us| text += &format!("{us:>10.2}"));
+        stages.iter().for_each(|us| text += &format!(" {us:>6.2}"));
         text += "\n";
         let mut cells = vec![
             Datum::Word(stack.over.name().to_owned()),

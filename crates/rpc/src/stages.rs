@@ -59,12 +59,12 @@ impl Stage {
     pub const fn name(self) -> &'static str {
         match self {
             Stage::Client => "client",
-            Stage::Serialise => "serialise",
-            Stage::Transport => "transport",
-            Stage::Network => "network",
+            Stage::Serialise => "fields",
+            Stage::Transport => "calls",
+            Stage::Network => "net",
             Stage::Loop => "loop",
             Stage::Queue => "queue",
-            Stage::Service => "service",
+            Stage::Service => "work",
         }
     }
 }

@@ -154,6 +154,9 @@ impl Settings {
     fn check(&self, target: &Target) -> Result<(), UsageError> {
         let conflict = |what: String, remedy: String| Err(UsageError::Conflict { what, remedy });
         let (nodes, per_node) = (target.layout.nodes, target.layout.per_node);
+        if let Some((_, twice)) = self.over.iter().enumerate().find(|(at, over)| self.over[..*at].contains(over)) {
+            return conflict(format!("--over names {} twice", twice.name()), "name each once".to_owned());
+        }
         if per_node != 1 {
             return conflict(format!("--ppn {per_node}: a node has one executor"), "leave --ppn out, and use --cores".to_owned());
         }

@@ -79,10 +79,13 @@ pub fn report(job: &Job) -> ToolOutput {
     ToolOutput { text, points, tables: vec![stages, tasks], ..ToolOutput::default() }
 }
 
+/// A metric of tasks: what it is called, and what a task has of it.
+type Metric = (&'static str, fn(&TaskRecord) -> f64);
+
 /// Summary metrics of the tasks of a stage.
 fn summary(name: &str, tasks: &[TaskRecord]) -> String {
     let mut text = String::new();
-    let metrics: [(&str, fn(&TaskRecord) -> f64); 3] = [
+    let metrics: [Metric; 3] = [
         ("Duration (ms)", |task| task.duration().as_us_f64() / 1e3),
         ("Shuffle Read Fetch Wait (ms)", |task| task.fetch_wait.as_us_f64() / 1e3),
         ("Shuffle Remote Reads (MiB)", |task| task.remote_bytes.0 as f64 / 1_048_576.0),

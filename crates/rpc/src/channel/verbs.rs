@@ -246,7 +246,7 @@ impl VerbsPort {
         if length <= u64::from(self.terms.inline) {
             wr = wr.with_flags(SendFlags::INLINE);
         }
-        if pair.posted % SIGNALED == 0 {
+        if pair.posted.is_multiple_of(SIGNALED) {
             wr = wr.signaled();
         }
         process.post_send(NIC, pair.qp, &wr)?;

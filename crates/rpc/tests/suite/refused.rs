@@ -8,6 +8,7 @@ use crate::machine::{parts, target, words};
 fn errors_name_the_remedy() {
     for (cluster, nodes, line, part) in [
         ("ri2", 2, "--over udp", "tcp, rdma-send, rdma-write"),
+        ("ri2", 2, "--over tcp,tcp", "each once"),
         ("ri2", 2, "-k 4", "--nodes 5"),
         ("ri2", 5, "--servers 2 -k 3", "--servers 3"),
         ("ri2", 5, "-k 3 --first 4", "--first 3"),

@@ -8,6 +8,7 @@ use crate::machine::{parts, target, words};
 fn errors_name_the_remedy() {
     for (cluster, nodes, line, part) in [
         ("ri2", 2, "--over udp", "tcp, rdma-get, rdma-am"),
+        ("ri2", 2, "--over rdma-am,rdma-am", "each once"),
         ("ri2", 1, "", "--nodes 2"),
         ("ri2", 2, "--drive floppy", "nvme-gen3"),
         ("ri2", 2, "--drive nvme-gen3 --over rdma-get", "rdma-am"),
