@@ -371,10 +371,10 @@ pub struct ResolvedCluster {
     pub perftest: Software,
     /// The libraries of the catalogue that exchange tokens among experts.
     pub experts: Vec<Software>,
-    /// The software of the catalogue that carries out commands of NVMe.
+    /// Those that call procedures on other nodes, those that shuffle, and what carries out commands of NVMe.
     #[serde(skip)]
-    pub nvme: Vec<Software>,
-    /// The drives of the catalogue behind PCI Express.
+    pub services: Vec<Software>,
+    /// The drives of the catalogue, which nodes may have.
     #[serde(skip)]
     pub drives: Vec<Drive>,
     /// What chooses among the ways of the routing, where the program around this library brings something along.

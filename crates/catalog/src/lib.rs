@@ -78,6 +78,7 @@ pub use part::{
     PcieSlot, Perftest, Pfc, RailPolicy, Rdma, Rendezvous, RootComplex, SharedMemory, SingleCopy, Slots, Software, Switch, TagMatching,
 };
 pub use part::{Bottleneck, Convolution, Convolutional, Crossing, Linear, NetLayer, Pool, Recommendation};
+pub use part::{CallsOverRdma, CallsOverStreams, OneSidedFetch, RpcLibrary, ShuffleJob, ShuffleLibrary};
 pub use part::{CollectiveRule, CollectiveRules, MapBy, Occasion};
 pub use part::{Controller, Drive, FileSystem, Medium, Positioning, PublishedRates, Routers, Servers, Uplinks};
 pub use part::{Dpu, DpuMode, Offload};

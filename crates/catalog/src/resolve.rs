@@ -11,7 +11,7 @@ use crate::error::{CatalogError, Problem};
 use crate::group::{self, NodeGroup, Written};
 use crate::imported::Chosen;
 use crate::node::ResolvedNode;
-use crate::part::{Cable, Congestion, Drive, Interface, Kind, LinkSpeed, Medium, Nic, Software, Switch};
+use crate::part::{Cable, Congestion, Drive, Interface, Kind, LinkSpeed, Nic, Software, Switch};
 use crate::qos::Qos;
 use crate::sourced::Sourced;
 
@@ -110,7 +110,7 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
         placement: cluster.placement,
         perftest: perftest.clone(),
         experts: software(catalog, |software| software.experts.is_some()),
-        nvme: software(catalog, |software| software.nvme.is_some()),
+        services: software(catalog, |software| software.rpc.is_some() || software.shuffle.is_some() || software.nvme.is_some()),
         drives: drives(catalog),
         route_prototype: None,
         stop: catalog.stop.clone(),
@@ -312,18 +312,18 @@ fn nccl(catalog: &Catalog, cluster: &Cluster, node: &ResolvedNode) -> Result<Opt
     Ok(software.filter(usual).min_by(|one, other| one.name.cmp(&other.name)).cloned())
 }
 
-/// Software of which this is true, by name.
-fn software(catalog: &Catalog, is: impl Fn(&Software) -> bool) -> Vec<Software> {
-    let all = catalog.parts().filter_map(|part| if let AnyPart::Software(software) = part { Some(&**software) } else { None });
-    let mut found: Vec<Software> = all.filter(|software| is(software)).cloned().collect();
+/// The software that is wanted, by name.
+fn software(catalog: &Catalog, wanted: fn(&Software) -> bool) -> Vec<Software> {
+    let software = catalog.parts().filter_map(|part| if let AnyPart::Software(software) = part { Some(&**software) } else { None });
+    let mut found: Vec<Software> = software.filter(|software| wanted(software)).cloned().collect();
     found.sort_by(|one, other| one.name.cmp(&other.name));
     found
 }
 
-/// Drives behind PCI Express, by name.
+/// All drives, by name.
 fn drives(catalog: &Catalog) -> Vec<Drive> {
-    let all = catalog.parts().filter_map(|part| if let AnyPart::Drive(drive) = part { Some(&**drive) } else { None });
-    let mut found: Vec<Drive> = all.filter(|drive| drive.medium == Medium::Nvme).cloned().collect();
+    let drives = catalog.parts().filter_map(|part| if let AnyPart::Drive(drive) = part { Some(&**drive) } else { None });
+    let mut found: Vec<Drive> = drives.cloned().collect();
     found.sort_by(|one, other| one.name.cmp(&other.name));
     found
 }

@@ -15,7 +15,7 @@ use crate::error::LabError;
 use crate::flow_bench::FlowBench;
 use crate::launch::{self, Launch, LaunchError, layout_of};
 use crate::memory::Memory;
-use crate::points::points;
+use crate::points::{grid, points};
 use crate::tap::{CaptureRequest, Taps};
 use crate::timeline::{KernelFile, Recorders, TimelineRequest};
 
@@ -432,9 +432,11 @@ impl BenchRun {
             .set("software", of(|group| group.software.name.clone().into()))
             .set("routing", parts.routing.to_string())
             .set("remarks", self.printed.remarks.clone())
-            .data_table("points", points(&self.printed.points))
-            .set("text", self.printed.text.clone())
-            .text(self.printed.text.clone());
+            .data_table("points", points(&self.printed.points));
+        for table in &self.printed.tables {
+            outcome.data_table(table.name, grid(table));
+        }
+        outcome.set("text", self.printed.text.clone()).text(self.printed.text.clone());
         outcome
     }
 }

@@ -61,26 +61,9 @@ impl Noise {
     }
 }
 
-/// A span that is distributed exponentially around `mean`, by comparisons alone, so that it is the same on every machine (J. von Neumann,
-/// "Various techniques used in connection with random digits", 1951): of descending runs of numbers those of odd length count.
+/// A span that is distributed exponentially around `mean`.
 fn exponential(stream: &mut Stream, mean: Span) -> Span {
-    let mut whole = 0u64;
-    loop {
-        let first = stream.next_u32();
-        let (mut last, mut length) = (first, 1u32);
-        loop {
-            let next = stream.next_u32();
-            if next > last {
-                break;
-            }
-            (last, length) = (next, length + 1);
-        }
-        if length % 2 == 1 {
-            let share = (u128::from(whole) << 32) | u128::from(first);
-            return Span::from_ps(((u128::from(mean.as_ps()) * share) >> 32) as u64);
-        }
-        whole += 1;
-    }
+    Span::from_ps(((u128::from(mean.as_ps()) * u128::from(stream.exponential())) >> 32) as u64)
 }
 
 #[cfg(test)]

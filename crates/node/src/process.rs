@@ -69,7 +69,12 @@ pub enum Wait {
         until: Time,
     },
     /// Any of these at sockets of the kernel.
-    Sockets(Vec<SocketWait>),
+    Sockets {
+        /// What.
+        awaited: Vec<SocketWait>,
+        /// No longer than this; `Time::MAX` for ever.
+        until: Time,
+    },
     /// All ranks of the job.
     Barrier,
 }

@@ -1,6 +1,6 @@
 //! The command line, and what it asks of the cluster.
 
-use fabriscope_catalog::{Drive, Interface, NvmeOffload, NvmeStack};
+use fabriscope_catalog::{Drive, Interface, Medium, NvmeOffload, NvmeStack};
 use fabriscope_platform::{Target, path_mtu};
 use fabriscope_tool::UsageError;
 use fabriscope_tool::arguments::Meaning::{Harmless, Refused, Usual};
@@ -21,7 +21,13 @@ pub const OPTIONS: &[Opt] = &[
     opt('c', "core-mask", Takes::Value("mask"), Usual, "cores of the host, as 0x3 for two (default 0x1)"),
     opt('r', "transport", Takes::Value("id"), Usual, "'trtype:PCIe' or 'trtype:RDMA …' (default PCIe)"),
     opt('L', "enable-sw-latency-tracking", Takes::Nothing, Usual, "percentiles of latency"),
-    opt('\0', "stack", Takes::Value("name"), Usual, "software of the host: spdk-24.05 or linux-nvme (default spdk-24.05; not of the real tool)"),
+    opt(
+        '\0',
+        "stack",
+        Takes::Value("name"),
+        Usual,
+        "software of the host: spdk-24.05 or linux-nvme (default spdk-24.05; not of the real tool)",
+    ),
     opt('\0', "target-stack", Takes::Value("name"), Usual, "software of the target (default: that of the host; not of the real tool)"),
     opt('\0', "target", Takes::Value("host|dpu|offload"), Usual, "who serves at the target (default host; not of the real tool)"),
     opt('\0', "target-cores", Takes::Value("count"), Usual, "cores of the target (default: as many as the host's; not of the real tool)"),
@@ -157,7 +163,11 @@ impl Settings {
             return conflict(format!("-M with -w {pattern}, which mixes nothing"), "use -w rw or -w randrw, or leave -M out");
         }
         let only = |option: &str, given: bool| {
-            if given && local { conflict(format!("{option} with drives of the node"), "add -r trtype:RDMA, or leave it out") } else { Ok(()) }
+            if given && local {
+                conflict(format!("{option} with drives of the node"), "add -r trtype:RDMA, or leave it out")
+            } else {
+                Ok(())
+            }
         };
         only("--target", typed.server.is_some())?;
         only("--target-stack", typed.stacks[1].is_some())?;
@@ -205,7 +215,8 @@ fn is_local(transport: Option<&str>, target: &Target) -> Result<bool, UsageError
         "pcie" => Ok(true),
         "rdma" if matches!(target.interface, Interface::Verbs | Interface::Iwarp) => Ok(false),
         "rdma" => {
-            let what = format!("NVMe over RDMA needs connected queue pairs of verbs; the adapters here are driven through {}", target.interface);
+            let what =
+                format!("NVMe over RDMA needs connected queue pairs of verbs; the adapters here are driven through {}", target.interface);
             conflict(what, "use -r trtype:PCIe, or a cluster with InfiniBand, RoCE or iWARP")
         }
         _ => Err(UsageError::NotOneOf {
@@ -218,7 +229,9 @@ fn is_local(transport: Option<&str>, target: &Target) -> Result<bool, UsageError
 
 fn check_server(server: Server, cores: u32, target: &Target) -> Result<(), UsageError> {
     match (server, &target.dpu) {
-        (Server::Dpu, None) => conflict("--target dpu: the adapters of this cluster have no cores", "use a cluster with a DPU: lab-bluefield-2"),
+        (Server::Dpu, None) => {
+            conflict("--target dpu: the adapters of this cluster have no cores", "use a cluster with a DPU: lab-bluefield-2")
+        }
         (Server::Dpu, Some(dpu)) if cores > dpu.cores => {
             let what = format!("{cores} cores of a target on the {} of `{}`", dpu.cores, dpu.name);
             conflict(what, format!("give --target-cores {} or less", dpu.cores))
@@ -233,11 +246,14 @@ fn check_server(server: Server, cores: u32, target: &Target) -> Result<(), Usage
 
 fn stack(name: Option<&str>, target: &Target) -> Result<NvmeStack, UsageError> {
     let name = name.unwrap_or(USUAL_STACK);
-    match target.nvme.iter().find(|(own, _)| own == name) {
-        Some((_, stack)) => Ok(stack.clone()),
+    match target.services.iter().find(|part| part.name == name).and_then(|part| part.nvme.as_ref()) {
+        Some(stack) => Ok(stack.clone()),
         None => {
-            let known: Vec<&str> = target.nvme.iter().map(|(name, _)| name.as_str()).collect();
-            conflict(format!("no software of the catalogue is called `{name}` and has a table [nvme]"), format!("use {}", known.join(" or ")))
+            let known: Vec<&str> = target.services.iter().filter(|part| part.nvme.is_some()).map(|part| part.name.as_str()).collect();
+            conflict(
+                format!("no software of the catalogue is called `{name}` and has a table [nvme]"),
+                format!("use {}", known.join(" or ")),
+            )
         }
     }
 }
@@ -247,11 +263,12 @@ const USUAL_STACK: &str = "spdk-24.05";
 
 fn drives(name: Option<&str>, count: Option<u32>, target: &Target) -> Result<(Drive, u32), UsageError> {
     let own = target.node_drives.as_ref();
-    let known = || target.drives.iter().map(|drive| drive.name.as_str()).collect::<Vec<_>>().join(", ");
+    let of_pcie = || target.drives.iter().filter(|drive| drive.medium == Medium::Nvme);
+    let known = || of_pcie().map(|drive| drive.name.as_str()).collect::<Vec<_>>().join(", ");
     let Some(name) = name.or(own.map(|(name, _)| name.as_str())) else {
         return conflict("the nodes of this cluster have no drives", format!("name one with --drive: {}", known()));
     };
-    match target.drives.iter().find(|drive| drive.name == name) {
+    match of_pcie().find(|drive| drive.name == name) {
         Some(drive) => Ok((drive.clone(), count.or(own.map(|(_, count)| *count)).unwrap_or(1))),
         None => conflict(format!("no NVMe drive of the catalogue is called `{name}`"), format!("use one of {}", known())),
     }

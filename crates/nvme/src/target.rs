@@ -82,8 +82,20 @@ pub(crate) async fn run(
     process.barrier().await;
     let what = served.iter().map(|_| vec![None; s.depth as usize]).collect();
     let turns = BinaryHeap::new();
-    let mut this =
-        Loop { process, settings: s, shared, cq, served, offload, half, engine: Time::ZERO, turns, what, asked: 0, done: Served::default() };
+    let mut this = Loop {
+        process,
+        settings: s,
+        shared,
+        cq,
+        served,
+        offload,
+        half,
+        engine: Time::ZERO,
+        turns,
+        what,
+        asked: 0,
+        done: Served::default(),
+    };
     this.serve().await?;
     shared.served.lock()[core as usize] = this.done;
     Ok(())

@@ -1,6 +1,8 @@
 //! What a program has to know of the simulated machine before it starts.
 
-use fabriscope_catalog::{Aggregation, Drive, ExpertLibrary, Interface, Layer, Mpi, NvmeOffload, NvmeStack, Perftest, Rdma, ResolvedCluster, Shmem};
+use fabriscope_catalog::{
+    Aggregation, Drive, ExpertLibrary, Interface, Layer, Mpi, NvmeOffload, Perftest, Rdma, ResolvedCluster, Shmem, Software,
+};
 use fabriscope_wire::Mtu;
 
 use crate::binding::Binding;
@@ -85,14 +87,14 @@ pub struct Target {
     pub perftest: Option<Perftest>,
     /// Libraries that exchange tokens among experts, by name, and through what each drives adapters.
     pub experts: Vec<(String, Interface, ExpertLibrary)>,
-    /// Software that carries out commands of NVMe, by name.
-    pub nvme: Vec<(String, NvmeStack)>,
     /// How the adapters serve such commands by themselves, where they can.
     pub nvme_offload: Option<NvmeOffload>,
-    /// Drives of the catalogue behind PCI Express.
+    /// The drives of the catalogue, which nodes may have.
     pub drives: Vec<Drive>,
     /// Those of every node, by name, and how many.
     pub node_drives: Option<(String, u32)>,
+    /// Libraries that call procedures on other nodes, those that shuffle, and what carries out commands of NVMe.
+    pub services: Vec<Software>,
     /// Each iteration of a tool is simulated, though it repeats those before: somebody counts or takes down what happens, or others use the
     /// network beside it.
     pub every_iteration: bool,
@@ -176,10 +178,10 @@ impl Target {
             cores: parts.sole().node.dpu.as_ref().and_then(AdapterCores::of),
             perftest: parts.sole().software.perftest.clone().or_else(|| parts.perftest.perftest.clone()),
             experts: parts.experts.iter().filter_map(|part| Some((part.name.clone(), part.interface, part.experts.clone()?))).collect(),
-            nvme: parts.nvme.iter().filter_map(|part| Some((part.name.clone(), part.nvme.clone()?))).collect(),
             nvme_offload: nic.nvme.clone(),
             drives: parts.drives.clone(),
             node_drives: parts.sole().node.layout.part.drives.as_ref().map(|drives| (drives.part.clone(), *drives.count)),
+            services: parts.services.clone(),
             every_iteration: true,
         }
     }

@@ -79,6 +79,27 @@ impl Stream {
     pub fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
+    /// A number of the exponential distribution with mean 1, in units of 2⁻³²; by comparisons alone, so that it is the same on every machine
+    /// (J. von Neumann, "Various techniques used in connection with random digits", 1951): of descending runs of numbers those of odd length
+    /// count.
+    pub fn exponential(&mut self) -> u64 {
+        let mut whole = 0u64;
+        loop {
+            let first = self.next_u32();
+            let (mut last, mut length) = (first, 1u32);
+            loop {
+                let next = self.next_u32();
+                if next > last {
+                    break;
+                }
+                (last, length) = (next, length + 1);
+            }
+            if length % 2 == 1 {
+                return (whole << 32) | u64::from(first);
+            }
+            whole += 1;
+        }
+    }
     /// Puts `items` into random order, all orders equally likely (Fisher and Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {

@@ -15,6 +15,28 @@ pub struct Point {
     pub value: f64,
 }
 
+/// A value of a table that only programs read.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Datum {
+    /// A word.
+    Word(String),
+    /// A whole number.
+    Count(u64),
+    /// Another number.
+    Number(f64),
+}
+
+/// A table that only programs read, as JSON and CSV: people see its numbers in the tool's text.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct DataTable {
+    /// Its name.
+    pub name: &'static str,
+    /// The keys of its columns; a key ends with the unit of its values.
+    pub columns: Vec<&'static str>,
+    /// Rows of as many values.
+    pub rows: Vec<Vec<Datum>>,
+}
+
 /// A file that the tool writes besides its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SideFile {
@@ -31,6 +53,8 @@ pub struct ToolOutput {
     pub text: String,
     /// The same results as data, in the order of the table.
     pub points: Vec<Point>,
+    /// Results with more than a size and a metric to a row.
+    pub tables: Vec<DataTable>,
     /// What the tool itself does not say and a reader should know, a line each: which algorithm a library took.
     pub remarks: Vec<String>,
     /// Files asked for on the command line (perftest's `--out_json`).

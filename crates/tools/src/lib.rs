@@ -21,7 +21,7 @@ pub mod xccl;
 
 pub use fabriscope_apps as apps;
 pub use fabriscope_tool::{
-    Data, Direction, Exchange, Finish, Listener, Measures, Operation, PerNode, Placing, Point, Prepared, Ranks, Rows, Said, SideFile,
-    SizeOption, Suite, ToolOutput, Traits, UsageError, arguments::amount,
+    Data, DataTable, Datum, Direction, Exchange, Finish, Listener, Measures, Operation, PerNode, Placing, Point, Prepared, Ranks, Rows,
+    Said, SideFile, SizeOption, Suite, ToolOutput, Traits, UsageError, arguments::amount,
 };
 pub use tool::Tool;

@@ -5,6 +5,8 @@ use fabriscope_catalog::Interface;
 use fabriscope_krylov as krylov;
 use fabriscope_nvme as nvme;
 use fabriscope_platform::Target;
+use fabriscope_rpc as rpc;
+use fabriscope_spark as spark;
 use fabriscope_tool::arguments::Opt;
 use fabriscope_tool::{Prepared, Traits, UsageError};
 use fabriscope_units::Bytes;
@@ -44,6 +46,10 @@ pub enum Tool {
     Nvme,
     /// An application.
     App(App),
+    /// Calls of procedures on other nodes.
+    Rpc,
+    /// A shuffle of Spark.
+    SparkShuffle,
     /// An exchange of tokens among experts.
     Experts(experts::ExpertTool),
 }
@@ -61,7 +67,7 @@ impl Tool {
             .chain(xccl::BENCHMARKS.iter().map(Tool::Xccl))
             .chain(sockets::TOOLS.into_iter().map(Tool::Sockets))
             .chain(gpu::TOOLS.into_iter().map(Tool::Gpu))
-            .chain([Tool::Krylov, Tool::Nvme])
+            .chain([Tool::Krylov, Tool::Nvme, Tool::Rpc, Tool::SparkShuffle])
             .chain(App::ALL.iter().copied().map(Tool::App))
             .chain(experts::TOOLS.into_iter().map(Tool::Experts))
     }
@@ -91,6 +97,8 @@ impl Tool {
             Tool::Gpu(tool) => tool.name(),
             Tool::Krylov => krylov::NAME,
             Tool::Nvme => nvme::NAME,
+            Tool::Rpc => rpc::NAME,
+            Tool::SparkShuffle => spark::NAME,
             Tool::App(app) => app.name(),
             Tool::Experts(tool) => tool.name(),
         }
@@ -109,6 +117,8 @@ impl Tool {
             Tool::Gpu(tool) => tool.about(),
             Tool::Krylov => krylov::ABOUT,
             Tool::Nvme => nvme::ABOUT,
+            Tool::Rpc => rpc::ABOUT,
+            Tool::SparkShuffle => spark::ABOUT,
             Tool::App(app) => app.about(),
             Tool::Experts(tool) => tool.about(),
         }
@@ -127,6 +137,8 @@ impl Tool {
             Tool::Gpu(tool) => tool.traits(),
             Tool::Krylov => krylov::traits(),
             Tool::Nvme => nvme::traits(),
+            Tool::Rpc => rpc::traits(),
+            Tool::SparkShuffle => spark::traits(),
             Tool::App(app) => app.traits(),
             Tool::Experts(tool) => tool.traits(),
         }
@@ -145,6 +157,8 @@ impl Tool {
             Tool::Gpu(tool) => tool.options(),
             Tool::Krylov => krylov::OPTIONS,
             Tool::Nvme => nvme::OPTIONS,
+            Tool::Rpc => rpc::OPTIONS,
+            Tool::SparkShuffle => spark::OPTIONS,
             Tool::App(app) => app.options(),
             Tool::Experts(tool) => tool.options(),
         }
@@ -194,6 +208,8 @@ impl Tool {
             Tool::Gpu(tool) => tool.prepare(args, target),
             Tool::Krylov => krylov::prepare(args, target),
             Tool::Nvme => nvme::prepare(args, target),
+            Tool::Rpc => rpc::prepare(args, target),
+            Tool::SparkShuffle => spark::prepare(args, target),
             Tool::App(app) => app.prepare(args, target),
             Tool::Experts(tool) => tool.prepare(args, target),
         }

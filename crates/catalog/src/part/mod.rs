@@ -31,7 +31,9 @@ mod offload;
 mod one_sided;
 mod pcie;
 mod psm2;
+mod rpc;
 mod shared_memory;
+mod shuffle;
 mod software;
 mod spliced;
 mod switch;
@@ -70,7 +72,8 @@ pub use network::{Bottleneck, Convolution, Convolutional, Crossing, Linear, NetL
 pub(crate) use nic::check_mtu;
 pub use nic::{BlueFlame, Contexts, Nic, Onload, Rdma};
 pub use node::{
-    AllToAllLinks, Bundle, Expanders, GpuPair, Gpus, HostMemory, Mesh, Nics, NodeDrives, NodePart, PcieSwitches, PointToPoint, ScaleUp, Switched, Under,
+    AllToAllLinks, Bundle, Expanders, GpuPair, Gpus, HostMemory, Mesh, Nics, NodeDrives, NodePart, PcieSwitches, PointToPoint, ScaleUp,
+    Switched, Under,
 };
 pub use node_files::{AmdFamily, GpuFamily, NodeFiles, ProcessorFamily};
 pub use nvme::{NvmeOffload, NvmeStack};
@@ -78,7 +81,9 @@ pub use offload::Offload;
 pub use one_sided::{Accumulate, OneSidedRules, Shmem, ShmemCollectives, SingleElement};
 pub use pcie::Pcie;
 pub use psm2::Psm2;
+pub use rpc::{CallsOverRdma, CallsOverStreams, RpcLibrary};
 pub use shared_memory::{Mechanism, SharedMemory, SharedMemoryParameters, SingleCopy, SingleCopyParameters, SlotParameters, Slots};
+pub use shuffle::{OneSidedFetch, ShuffleJob, ShuffleLibrary};
 pub use software::{
     Connections, Datagrams, EachRegistration, EagerChannel, FirstUse, MapBy, Mpi, Perftest, RailPolicy, Rendezvous, Software, TagMatching,
 };

@@ -11,8 +11,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CollectiveRule, CollectiveRules, DecisionTables, ExpertLibrary, GpuProtocol, Interface, Kind, Lustre, MulticastProtocol, Nccl, NvmeStack, Offload,
-    OneSidedRules, Part, Psm2, SharedMemory, Shmem, collective_rules, psm2,
+    CollectiveRule, CollectiveRules, DecisionTables, ExpertLibrary, GpuProtocol, Interface, Kind, Lustre, MulticastProtocol, Nccl,
+    NvmeStack, Offload, OneSidedRules, Part, Psm2, RpcLibrary, SharedMemory, Shmem, ShuffleLibrary, collective_rules, psm2,
 };
 use crate::error::Problem;
 use crate::sourced::Sourced;
@@ -304,6 +304,12 @@ pub struct Software {
     /// Its costs, if it exchanges tokens among experts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub experts: Option<ExpertLibrary>,
+    /// Its costs, if programs call procedures on other nodes with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rpc: Option<RpcLibrary>,
+    /// Its limits and costs, if it shuffles data between stages of a job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shuffle: Option<ShuffleLibrary>,
     /// Its defaults, if it is perftest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub perftest: Option<Perftest>,
@@ -339,15 +345,17 @@ impl Part for Software {
         &self.title
     }
     fn check(&self) -> Result<(), Problem> {
-        let libraries = self.mpi.is_none() && self.nccl.is_none() && self.experts.is_none();
-        if libraries && self.perftest.is_none() && self.lustre.is_none() && self.nvme.is_none() {
-            let help = "add an [mpi], [nccl], [experts], [perftest], [lustre] or [nvme] table";
+        let none = self.mpi.is_none() && self.nccl.is_none() && self.experts.is_none() && self.rpc.is_none() && self.shuffle.is_none();
+        if none && self.perftest.is_none() && self.lustre.is_none() && self.nvme.is_none() {
+            let help = "add an [mpi], [nccl], [experts], [rpc], [shuffle], [perftest], [lustre] or [nvme] table";
             return Err(Problem::at(&[], "software that does nothing", help));
         }
         self.nvme.as_ref().map_or(Ok(()), NvmeStack::check)?;
         self.lustre.as_ref().map_or(Ok(()), Lustre::check)?;
         self.nccl.as_ref().map_or(Ok(()), Nccl::check)?;
         self.experts.as_ref().map_or(Ok(()), ExpertLibrary::check)?;
+        self.rpc.as_ref().map_or(Ok(()), RpcLibrary::check)?;
+        self.shuffle.as_ref().map_or(Ok(()), ShuffleLibrary::check)?;
         if let Some(shmem) = &self.shmem {
             shmem.check()?;
             if self.mpi.is_none() {

@@ -146,6 +146,8 @@ Examples:
   fabriscope bench krylov --on alaska-roce25 -n 256    iterations of conjugate gradients
   fabriscope bench ior --on lumi-c --fs lumi-f --nodes 64 --ppn 16 -F -t 2m -b 1g -e    a parallel file system
   fabriscope bench io500 --on lumi-c --fs lumi-p
+  fabriscope bench rpc --on ri2 --over tcp,rdma-send -n 1,8 --reply 4K    calls of procedures
+  fabriscope bench spark-shuffle --on ibex-cpu --nodes 4 --over tcp,rdma-get -d 4G
   fabriscope bench opensbli --on alaska-roce25 --nodes 4 --ppn 4 -n 64    an application
   fabriscope bench ib_write_bw --on ri2 -n 5 --pcap write.pcap    the packets, for Wireshark
   fabriscope bench ib_write_bw --on ri2 --counters    what ports and adapters counted

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A crate may depend on those before it.
-const ORDER: [&str; 51] = [
+const ORDER: [&str; 53] = [
     "prefetch",
     "streams",
     "units",
@@ -39,6 +39,8 @@ const ORDER: [&str; 51] = [
     "nvme",
     "apps",
     "hpl",
+    "rpc",
+    "spark",
     "tools",
     "engine",
     "capture",

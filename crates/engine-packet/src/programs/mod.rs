@@ -309,7 +309,7 @@ impl Programs {
         let at = match (&slot.program, &slot.wait) {
             (Some(_), Wait::Nothing) => Some(now),
             (Some(_), Wait::Until(time)) => Some(*time),
-            (Some(_), Wait::Any { .. } | Wait::Sockets(_)) => self.ready_at(world, index),
+            (Some(_), Wait::Any { .. } | Wait::Sockets { .. }) => self.ready_at(world, index),
             (_, Wait::Barrier) | (None, _) => {
                 self.open_barrier(world);
                 None
@@ -372,7 +372,10 @@ impl Programs {
                 let at = at.unwrap_or(Time::MAX).min(*until);
                 at.is_known().then_some(at)
             }
-            Wait::Sockets(awaited) => first_ready(adapter, awaited),
+            Wait::Sockets { awaited, until } => {
+                let at = first_ready(adapter, awaited).unwrap_or(Time::MAX).min(*until);
+                at.is_known().then_some(at)
+            }
             _ => None,
         }
     }
@@ -429,7 +432,7 @@ impl Client for Programs {
             (Wait::Any { cqs, watches, .. }, Some(cq)) => {
                 !watches.is_empty() || cqs.contains(&(nic, cq)) || cqs.contains(&(nic, cq.events()))
             }
-            (Wait::Any { .. } | Wait::Sockets(_), _) => true,
+            (Wait::Any { .. } | Wait::Sockets { .. }, _) => true,
             _ => false,
         };
         for i in 0..self.on_node[node as usize].len() {
@@ -495,7 +498,7 @@ fn describe(wait: &Wait) -> String {
         Wait::Nothing => "its turn".to_owned(),
         Wait::Until(time) => format!("the time {time}"),
         Wait::Barrier => "the other ranks at a barrier".to_owned(),
-        Wait::Sockets(awaited) => awaited.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or "),
+        Wait::Sockets { awaited, .. } => awaited.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or "),
         Wait::Any { cqs, watches, .. } => {
             let mut things: Vec<String> = cqs.iter().map(|(nic, cq)| format!("a completion on queue {} of NIC {nic}", cq.0)).collect();
             things.extend(watches.iter().map(|(nic, _, count)| format!("message {count} in watched memory of NIC {nic}")));

@@ -142,6 +142,20 @@ impl Process {
     pub fn readable(&self, socket: Socket) -> Result<u64, SocketError> {
         self.interface(socket.nic, |interface| interface.readable(socket.id))
     }
+    /// Since when there is something to read, if there is.
+    ///
+    /// # Errors
+    /// No interface there.
+    pub fn readable_since(&self, socket: Socket) -> Result<Option<Time>, SocketError> {
+        self.interface(socket.nic, |interface| interface.ready_at(socket.id, Awaited::Readable))
+    }
+    /// What a call of the kernel takes that does nothing else.
+    ///
+    /// # Errors
+    /// No interface there.
+    pub fn call_kernel(&self, nic: usize) -> Result<(), SocketError> {
+        self.syscall(nic)
+    }
     /// Sends no more.
     ///
     /// # Errors
@@ -163,6 +177,13 @@ impl Process {
     /// # Errors
     /// No interface there.
     pub async fn wait_sockets(&self, awaited: &[SocketWait], how: Waiting) -> Result<(), SocketError> {
+        self.wait_sockets_until(awaited, how, Time::MAX).await.map(drop)
+    }
+    /// The same, but gives up at `until` (the timeout of `epoll_wait`): false if nothing was there by then.
+    ///
+    /// # Errors
+    /// No interface there.
+    pub async fn wait_sockets_until(&self, awaited: &[SocketWait], how: Waiting, until: Time) -> Result<bool, SocketError> {
         self.catch_up().await;
         let nic = awaited.first().map_or(0, |wait| match *wait {
             SocketWait::Ready(socket, _) => socket.nic,
@@ -170,11 +191,12 @@ impl Process {
         });
         let costs = self.interface(nic, |interface| interface.settings().kernel)?;
         let mut slept = false;
-        while self.ready_at(awaited).is_none() {
-            self.suspend(Wait::Sockets(awaited.to_vec())).await;
+        while self.ready_at(awaited).is_none() && self.now() < until {
+            self.suspend(Wait::Sockets { awaited: awaited.to_vec(), until }).await;
             slept = true;
         }
-        if let Some(at) = self.ready_at(awaited) {
+        let ready = self.ready_at(awaited);
+        if let Some(at) = ready {
             self.advance_to(at);
         }
         self.compute(match how {
@@ -182,7 +204,7 @@ impl Process {
             Waiting::Asleep => fabriscope_units::Span::ZERO,
             Waiting::Asking => costs.syscall,
         });
-        Ok(())
+        Ok(ready.is_some())
     }
 
     fn ready_at(&self, awaited: &[SocketWait]) -> Option<Time> {

@@ -9,8 +9,8 @@ use super::*;
 
 fn target() -> Target {
     Target {
-        nvme: Vec::new(),
         nvme_offload: None,
+        services: Vec::new(),
         drives: Vec::new(),
         node_drives: None,
         gpu: None,
