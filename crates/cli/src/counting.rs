@@ -102,6 +102,22 @@ impl CounterArgs {
     }
 }
 
+/// Writes all counters over time; what stands in the file.
+pub fn write_series(path: &Path, readings: &Readings) -> Result<String, Failure> {
+    let format = CounterArgs { counters: Some(path.to_owned()), every: None }.format()?;
+    match format {
+        Some(Format::OpenMetrics) => write_with(path, |writer| readings.openmetrics(writer))?,
+        Some(Format::Csv) => write_with(path, |writer| readings.csv(writer))?,
+        Some(Format::Parquet) => write_parquet(path, readings)?,
+        Some(Format::Text | Format::Table) | None => {
+            return Err(Failure::told(format!("--counters {}: a table has no times", path.display()), FORMATS_OVER_TIME));
+        }
+    }
+    Ok(format.map_or_else(String::new, |format| note(path, format, readings)))
+}
+
+const FORMATS_OVER_TIME: &str = "name the file FILE.om (OpenMetrics), FILE.csv or FILE.parquet";
+
 /// Counters as they are shown.
 #[derive(Debug, Default)]
 pub struct Shown {

@@ -2,9 +2,12 @@
 //!
 //! Source: InfiniBand Architecture Specification volume 1, §16.1; documentation of the counters of mlx5 adapters.
 //! Modelled: see [`Counter`]. Bytes are those between the delimiters, without VCRC, FCS, preamble and gap.
-//! Not modelled: the width of the registers.
+//! A packet belongs to the job of the host that it goes to. Intervals may double in length as a run gets long.
+//! Not modelled: the width of the registers; jobs that share a host apart from each other.
 
-use fabriscope_engine::{Counter, CounterPlace, Counters, PortCounts};
+use std::sync::Arc;
+
+use fabriscope_engine::{Counter, CounterPlace, Counters, NO_JOB, PortCounts};
 use fabriscope_fabric::LinkId;
 use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::{NicCounts, Packet, PacketFlags, Transmit};
@@ -30,6 +33,12 @@ pub(crate) struct CounterBank {
     nics: FxHashMap<u32, NicCounts>,
     /// Whether adapters are counted, too.
     adapters: bool,
+    /// How many bins there may be.
+    most: u32,
+    /// The job of each endpoint; empty where jobs are not told apart.
+    jobs: Arc<[u16]>,
+    /// What each link sent in its present bin, by job; a link has few. Empty likewise.
+    by_job: Vec<Vec<(u16, Meter)>>,
 }
 
 /// The counters that change with every packet, apart from the others.
@@ -47,11 +56,12 @@ const OUTSIDE_ETHERNET: Bytes = Bytes(8 + 4 + 12);
 
 impl CounterBank {
     /// Nothing counted, on a fabric with so many links, each with these priorities.
-    pub fn new(counting: Counting, layer: LinkLayer, links: u32, levels: &[u8]) -> Option<CounterBank> {
-        let every = match counting {
+    pub fn new((counting, jobs): (Counting, &Arc<[u16]>), layer: LinkLayer, links: u32, levels: &[u8]) -> Option<CounterBank> {
+        let (every, most) = match counting {
             Counting::Off => return None,
-            Counting::Ports | Counting::Sums => None,
-            Counting::Every(every) => Some(every),
+            Counting::Ports | Counting::Sums => (None, u32::MAX),
+            Counting::Every(every) => (Some(every), u32::MAX),
+            Counting::Sampled { every, most } => (Some(every), most.max(2)),
         };
         let meters = vec![Meter::default(); links as usize * levels.len()];
         Some(CounterBank {
@@ -63,6 +73,9 @@ impl CounterBank {
             arrived: meters,
             nics: FxHashMap::default(),
             adapters: counting != Counting::Ports,
+            most,
+            by_job: vec![Vec::new(); if jobs.is_empty() { 0 } else { links as usize }],
+            jobs: Arc::clone(jobs),
         })
     }
 
@@ -80,7 +93,23 @@ impl CounterBank {
         for (place, meter) in self.arrived.iter().enumerate() {
             note_arrived(&mut self.counters, place / levels, self.levels[place % levels], meter);
         }
+        for (link, meters) in self.by_job.iter().enumerate() {
+            meters.iter().for_each(|(job, meter)| note_job(&mut self.counters, link, *job, meter));
+        }
         self.counters
+    }
+
+    /// The bin of a time; bins get longer until there are few enough.
+    fn bin(&mut self, time: Time) -> u32 {
+        loop {
+            let bin = self.counters.bin(time);
+            if bin < self.most {
+                return bin;
+            }
+            self.counters.coarsen();
+            self.sent.iter_mut().chain(&mut self.arrived).for_each(|meter| meter.bin /= 2);
+            self.by_job.iter_mut().flatten().for_each(|(_, meter)| meter.bin /= 2);
+        }
     }
 
     /// What the port that `link` leaves has counted by now.
@@ -103,29 +132,44 @@ impl CounterBank {
 
     /// Counts `amount` at `time`.
     pub fn add(&mut self, place: CounterPlace, counter: Counter, time: Time, amount: u64) {
-        let bin = self.counters.bin(time);
+        let bin = self.bin(time);
         self.counters.add(place, counter, bin, amount);
     }
 
-    /// A packet of a priority leaves on a link, where one was ready at `ready`: its first bit at `start`, its last at `tail`.
-    pub fn sent(&mut self, (link, level): (u32, u32), wire_bytes: Bytes, [ready, start, tail]: [Time; 3]) {
+    /// A packet of a priority leaves on a link for `dest`, where one was ready at `ready`: its first bit at `start`, its last at `tail`.
+    pub fn sent(&mut self, (link, level): (u32, u32), dest: u32, wire_bytes: Bytes, [ready, start, tail]: [Time; 3]) {
         let (link, level) = (link as usize, level as usize);
-        let bin = self.counters.bin(start);
+        let bin = self.bin(start);
         let meter = self.sent.get_mut(link * self.levels.len() + level);
         let (Some(meter), Some(last)) = (meter, self.tails.get_mut(link)) else { return };
         if meter.bin != bin {
             note_sent(&mut self.counters, link, self.levels[level], meter);
             *meter = Meter { bin, ..Meter::default() };
         }
+        let waited = start.since(ready.max(*last));
         meter.packets += 1;
         meter.bytes += wire_bytes.saturating_sub(self.outside);
-        meter.wait += start.since(ready.max(*last));
+        meter.wait += waited;
         *last = tail.max(*last);
+        let job = self.jobs.get(dest as usize).copied().filter(|job| *job != NO_JOB);
+        let (Some(job), Some(meters)) = (job, self.by_job.get_mut(link)) else { return };
+        let place = meters.iter().position(|(other, _)| *other == job).unwrap_or_else(|| {
+            meters.push((job, Meter { bin, ..Meter::default() }));
+            meters.len() - 1
+        });
+        let meter = &mut meters[place].1;
+        if meter.bin != bin {
+            note_job(&mut self.counters, link, job, meter);
+            *meter = Meter { bin, ..Meter::default() };
+        }
+        meter.packets += 1;
+        meter.bytes += wire_bytes.saturating_sub(self.outside);
+        meter.wait += waited;
     }
 
     /// A packet of a priority arrived by a link.
     pub fn arrived(&mut self, (link, level): (u32, u32), now: Time, wire_bytes: Bytes) {
-        let bin = self.counters.bin(now);
+        let bin = self.bin(now);
         let (link, level) = (link as usize, level as usize);
         let Some(meter) = self.arrived.get_mut(link * self.levels.len() + level) else { return };
         if meter.bin != bin {
@@ -225,6 +269,14 @@ fn note_sent(counters: &mut Counters, link: usize, priority: u8, meter: &Meter) 
         counters.add(place, Counter::XmitBytes, meter.bin, meter.bytes.0);
         counters.add(place, Counter::XmitPackets, meter.bin, meter.packets);
         counters.add(place, Counter::XmitWait, meter.bin, meter.wait.as_ps());
+    }
+}
+
+fn note_job(counters: &mut Counters, link: usize, job: u16, meter: &Meter) {
+    if meter.packets > 0 {
+        let place = CounterPlace::Port(link as u32);
+        counters.add(place, Counter::XmitBytesOf(job), meter.bin, meter.bytes.0);
+        counters.add(place, Counter::XmitWaitOf(job), meter.bin, meter.wait.as_ps());
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Source: InfiniBand Architecture Specification volume 1, §16.1 (PortCounters); documentation of the counters of mlx5 adapters
 //! (`ports/N/counters`, `ports/N/hw_counters`) and of their ethtool statistics.
-//! Modelled: amounts since the start, and when they were counted, in bins of equal length.
+//! Modelled: amounts since the start, and when they were counted, in bins of equal length, which may double as a run gets long.
 //! Not modelled: counters that stop at their largest value, and those of events that the network here does not have.
 
 use std::collections::BTreeMap;
@@ -109,6 +109,10 @@ pub enum Counter {
     CnpSent,
     /// Congestion notifications received.
     CnpHandled,
+    /// Bytes sent for a job, like [`Counter::XmitBytes`].
+    XmitBytesOf(u16),
+    /// Time that packets of a job waited as [`Counter::XmitWait`] counts it (ps).
+    XmitWaitOf(u16),
 }
 
 /// A port or an adapter. A port is known by the link that leaves it.
@@ -151,8 +155,23 @@ impl Counters {
     pub fn add(&mut self, place: CounterPlace, counter: Counter, bin: u32, amount: u64) {
         *self.amounts.entry((place, counter)).or_default().entry(bin).or_default() += amount;
     }
-    /// Adds what another part of the run counted.
-    pub fn absorb(&mut self, other: Counters) {
+    /// Makes bins twice as long: two become one.
+    pub fn coarsen(&mut self) {
+        self.every = self.every.map(|every| every + every);
+        for bins in self.amounts.values_mut() {
+            for (bin, amount) in std::mem::take(bins) {
+                *bins.entry(bin / 2).or_default() += amount;
+            }
+        }
+    }
+    /// Adds what another part of the run counted; the bins of both become those of whose are longer.
+    pub fn absorb(&mut self, mut other: Counters) {
+        while self.every.is_some() && self.every < other.every {
+            self.coarsen();
+        }
+        while other.every.is_some() && other.every < self.every {
+            other.coarsen();
+        }
         for (key, bins) in other.amounts {
             let mine = self.amounts.entry(key).or_default();
             for (bin, amount) in bins {
@@ -164,6 +183,12 @@ impl Counters {
     #[must_use]
     pub fn total(&self, place: CounterPlace, counter: Counter) -> u64 {
         self.amounts.get(&(place, counter)).map_or(0, |bins| bins.values().sum())
+    }
+    /// The amount of each of `bins` bins.
+    #[must_use]
+    pub fn over_time(&self, place: CounterPlace, counter: Counter, bins: u32) -> Vec<u64> {
+        let found = self.amounts.get(&(place, counter));
+        (0..bins).map(|bin| found.and_then(|amounts| amounts.get(&bin)).copied().unwrap_or(0)).collect()
     }
     /// Everything that was counted at a place.
     pub fn at(&self, place: CounterPlace) -> impl Iterator<Item = (Counter, u64)> {
@@ -230,5 +255,19 @@ mod tests {
         let series: Vec<u64> = counters.series().next().unwrap().cumulative(4).collect();
         assert_eq!(series, [2, 2, 2, 5]);
         assert_eq!(counters.total(CounterPlace::Adapter(3), Counter::XmitPackets), 0);
+    }
+
+    /// Bins that double: nothing is lost, and parts with unlike bins add up.
+    #[test]
+    fn longer_bins_hold_the_same() {
+        let place = CounterPlace::Port(3);
+        let mut counters = Counters::new(Some(Span::from_ns(10)));
+        (0..7).for_each(|bin| counters.add(place, Counter::XmitPackets, bin, u64::from(bin) + 1));
+        let mut coarse = Counters::new(Some(Span::from_ns(40)));
+        coarse.add(place, Counter::XmitPackets, 1, 100);
+        counters.absorb(coarse);
+        // 1 + 2 + 3 + 4, then 5 + 6 + 7 + 100.
+        let series: Vec<u64> = counters.series().next().unwrap().cumulative(2).collect();
+        assert_eq!((series, counters.every), (vec![10, 128], Some(Span::from_ns(40))));
     }
 }
