@@ -23,6 +23,15 @@ pub struct CounterArgs {
     pub every: Option<Span>,
 }
 
+/// Where counters of a file system go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LustreCounters {
+    /// Behind what the program printed.
+    Shown,
+    /// Into a file.
+    File(PathBuf),
+}
+
 /// A way to write counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
@@ -72,6 +81,22 @@ impl CounterArgs {
             Some("om") => Ok(Some(Format::OpenMetrics)),
             Some("parquet") => Ok(Some(Format::Parquet)),
             _ => Err(Failure::told(format!("--counters {}: no format has this extension", path.display()), FORMATS)),
+        }
+    }
+
+    /// Where the counters of a Lustre file system go, as `lctl get_param` prints them; nothing where they are not wanted.
+    pub fn lustre(&self) -> Result<Option<LustreCounters>, Failure> {
+        if self.every.is_some() {
+            return Err(Failure::told("counters of a file system are read at the end", "leave --every out"));
+        }
+        match (&self.counters, self.format()) {
+            (None, _) => Ok(None),
+            (Some(_), Ok(Some(Format::Table))) => Ok(Some(LustreCounters::Shown)),
+            (Some(path), Ok(Some(Format::Text))) => Ok(Some(LustreCounters::File(path.clone()))),
+            (Some(path), _) => {
+                let what = format!("--counters {}: counters of a file system are text, as lctl prints it", path.display());
+                Err(Failure::told(what, "name the file FILE.txt; without a file, they are shown"))
+            }
         }
     }
 

@@ -118,7 +118,7 @@ fn subject(word: &str) -> Result<Subject, Error> {
     let text = std::fs::read_to_string(path).map_err(refused)?;
     let begins = |heads: &[&str]| text.lines().any(|line| heads.iter().any(|head| line.trim_start().starts_with(head)));
     Ok(match () {
-        () if begins(&["[workload", "workload"]) => Subject::Lab,
+        () if begins(&["[workload", "[[workload", "workload"]) => Subject::Lab,
         () if begins(&["[[bench]]", "[[lab]]"]) => Subject::Study,
         () => Subject::Cluster,
     })
@@ -195,7 +195,9 @@ impl Work<'_> {
                 page.figures(&fabriscope_report::monitor::figures(&watched, LINKS_WATCHED));
                 html::body(page, fabriscope_report::monitor::outcome(&watched, LINKS_WATCHED).blocks());
             }
-            Err(refused) => page.words(format!("Not watched: {refused}.")),
+            Err(refused) => {
+                page.words(format!("Not watched: {refused}."));
+            }
         }
     }
 
