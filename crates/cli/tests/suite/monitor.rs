@@ -52,9 +52,9 @@ fn the_waiting_of_an_incast_climbs() {
     let golden = "us  port_xmit_wait (us)\n20  13\n40  31\n60  49\n80  66\n100 83\n120 101\n140 119\n160 127\n180 127\n";
     let lines: String = (1..).zip(&wait).map(|(at, wait)| format!("{:<3} {}\n", at * 20, wait / 1000)).collect();
     assert_eq!(format!("us  port_xmit_wait (us)\n{lines}"), golden);
-    // Seven eighths of 20 us are 17.5 us.
+    // Seven eighths of 20 us are 17.5 us, give or take a wait of seven packets, 0.6 us.
     for pair in wait[..7].windows(2) {
-        assert!((17_300..17_700).contains(&(pair[1] - pair[0])), "{pair:?}");
+        assert!((16_900..18_100).contains(&(pair[1] - pair[0])), "{pair:?}");
     }
     // What the senders sent arrived, and none of it waited at the switch.
     let sum =

@@ -121,15 +121,14 @@ impl Monitor {
 
     /// The links that were used most, by what they carry, and those on which packets waited longest.
     fn hottest(&self, by: Hot, count: usize) -> Vec<u32> {
-        let mut links = self.used();
         let heat = |link: u32| match by {
             Hot::Use => self.total(link, Counter::XmitBytes) as f64 / self.ports[link as usize].site.rate.max(1) as f64,
             Hot::Wait => self.total(link, Counter::XmitWait) as f64,
         };
-        links.retain(|link| heat(*link) > 0.0);
-        links.sort_by(|one, other| heat(*other).total_cmp(&heat(*one)).then(one.cmp(other)));
+        let mut links: Vec<(f64, u32)> = self.used().into_iter().map(|link| (heat(link), link)).filter(|(heat, _)| *heat > 0.0).collect();
+        links.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)));
         links.truncate(count);
-        links
+        links.into_iter().map(|(_, link)| link).collect()
     }
 }
 
