@@ -23,6 +23,15 @@ pub struct CounterArgs {
     pub every: Option<Span>,
 }
 
+/// Where counters of a file system go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LustreCounters {
+    /// Behind what the program printed.
+    Shown,
+    /// Into a file.
+    File(PathBuf),
+}
+
 /// A way to write counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
@@ -75,6 +84,22 @@ impl CounterArgs {
         }
     }
 
+    /// Where the counters of a Lustre file system go, as `lctl get_param` prints them; nothing where they are not wanted.
+    pub fn lustre(&self) -> Result<Option<LustreCounters>, Failure> {
+        if self.every.is_some() {
+            return Err(Failure::told("counters of a file system are read at the end", "leave --every out"));
+        }
+        match (&self.counters, self.format()) {
+            (None, _) => Ok(None),
+            (Some(_), Ok(Some(Format::Table))) => Ok(Some(LustreCounters::Shown)),
+            (Some(path), Ok(Some(Format::Text))) => Ok(Some(LustreCounters::File(path.clone()))),
+            (Some(path), _) => {
+                let what = format!("--counters {}: counters of a file system are text, as lctl prints it", path.display());
+                Err(Failure::told(what, "name the file FILE.txt; without a file, they are shown"))
+            }
+        }
+    }
+
     /// Writes the file, or gives the table; beside it what JSON has of them.
     pub fn show(&self, cluster: &Cluster, run: &Run) -> Result<Shown, Failure> {
         let (Some(format), Some(readings), Some(path)) = (self.format()?, readings(cluster, run)?, &self.counters) else {
@@ -101,6 +126,22 @@ impl CounterArgs {
         })
     }
 }
+
+/// Writes all counters over time; what stands in the file.
+pub fn write_series(path: &Path, readings: &Readings) -> Result<String, Failure> {
+    let format = CounterArgs { counters: Some(path.to_owned()), every: None }.format()?;
+    match format {
+        Some(Format::OpenMetrics) => write_with(path, |writer| readings.openmetrics(writer))?,
+        Some(Format::Csv) => write_with(path, |writer| readings.csv(writer))?,
+        Some(Format::Parquet) => write_parquet(path, readings)?,
+        Some(Format::Text | Format::Table) | None => {
+            return Err(Failure::told(format!("--counters {}: a table has no times", path.display()), FORMATS_OVER_TIME));
+        }
+    }
+    Ok(format.map_or_else(String::new, |format| note(path, format, readings)))
+}
+
+const FORMATS_OVER_TIME: &str = "name the file FILE.om (OpenMetrics), FILE.csv or FILE.parquet";
 
 /// Counters as they are shown.
 #[derive(Debug, Default)]

@@ -93,6 +93,7 @@ fn watched(options: &RunOptions) -> Result<(), Unsupported> {
         threads: _,
         taps,
         counting,
+        jobs: _,
         series,
         timeline,
         control,

@@ -185,6 +185,39 @@ fn counters_are_the_same_with_any_number_of_threads() {
     }
 }
 
+/// Intervals that double are few, hold the same sums, and are the same whoever counts; what links carry for jobs is what they carry.
+#[test]
+fn intervals_double_and_jobs_add_up() {
+    let (cluster, schedule) = divided("d_mod_k");
+    let transfers = Transfers { any_order: true, ..Transfers::default() };
+    let hosts = cluster.fabric.graph.endpoint_count();
+    let jobs: std::sync::Arc<[u16]> = (0..hosts).map(|host| (host % 3) as u16).collect();
+    let run = |threads, counting| {
+        let engine = Scenario { transfers, threads, counting, jobs: std::sync::Arc::clone(&jobs), ..Scenario::default() };
+        engine.run(&cluster, &schedule, 1).expect("it ends")
+    };
+    let sums = run(1, Counting::Sums);
+    let sampled = |threads| run(threads, Counting::Sampled { every: Span::from_ns(10), most: 16 });
+    let (one, three) = (sampled(1), sampled(3));
+    assert_eq!(counters(&one), counters(&three));
+    let (sums, sampled) = (counters(&sums), counters(&one));
+    assert!((9..=16).contains(&sampled.bins()), "{} intervals", sampled.bins());
+    assert!(sampled.every > Some(Span::from_ns(10)));
+    assert_eq!(sums.series().count(), sampled.series().count());
+    for series in sampled.series() {
+        assert_eq!(sums.total(series.place, series.counter), sampled.total(series.place, series.counter));
+    }
+    for link in 0..cluster.fabric.graph.link_count() {
+        let place = CounterPlace::Port(link);
+        let of_jobs = |counter: fn(u16) -> Counter| (0..3).map(|job| sums.total(place, counter(job))).sum::<u64>();
+        assert_eq!(of_jobs(Counter::XmitBytesOf), sums.total(place, Counter::XmitBytes), "bytes of link {link}");
+        assert_eq!(of_jobs(Counter::XmitWaitOf), sums.total(place, Counter::XmitWait), "waiting of link {link}");
+    }
+    // The links to a host carry for its job alone.
+    let to_host = CounterPlace::far(cluster.fabric.graph.uplink(EndpointId(4)).0);
+    assert!(sums.total(to_host, Counter::XmitBytesOf(1)) > 0 && sums.total(to_host, Counter::XmitBytesOf(0)) == 0);
+}
+
 /// What is lost shows at the receiver as a gap, at the sender as a NAK or a timeout, and is sent again.
 #[test]
 fn losses_leave_their_traces() {

@@ -42,7 +42,7 @@ pub(crate) const LONGEST_PAUSE: u16 = u16::MAX;
 
 /// An observer for a part with `own` links of `all`, if anything is to be watched.
 pub(crate) fn observer(engine: &Scenario, layer: LinkLayer, own: usize, all: u32, levels: &[u8]) -> Option<Box<Observer>> {
-    let tally = CounterBank::new(engine.counting, layer, all, levels);
+    let tally = CounterBank::new((engine.counting, &engine.jobs), layer, all, levels);
     let series = Sampler::new(engine.series, engine.timeline.as_ref().map(|timeline| timeline.step));
     if !engine.link_loads && engine.taps.is_empty() && tally.is_none() && series.is_none() {
         return None;

@@ -18,6 +18,7 @@ use fabriscope_lustre::{Access, Layout, System};
 use fabriscope_units::{Bytes, Span, Time};
 use rustc_hash::FxHashMap;
 
+use crate::counts::DataCounts;
 use crate::network::{Network, Towards};
 use crate::station::{Cores, Line};
 use crate::usage::{Resource, Usage};
@@ -161,6 +162,8 @@ struct Running<'a> {
     open: u32,
     finished: u64,
     moved: u64,
+    /// What Lustre counts; nothing where nobody asks.
+    counts: Option<DataCounts>,
 }
 
 /// RPCs up to which a run is carried to its end. Basis: assumed (a few seconds of a core).
@@ -172,6 +175,17 @@ impl DataRun {
     /// Runs it.
     #[must_use]
     pub fn run(&self, system: &System) -> DataOutcome {
+        self.go(system, None).0
+    }
+
+    /// Runs it, and counts what Lustre counts.
+    #[must_use]
+    pub fn run_counted(&self, system: &System) -> (DataOutcome, DataCounts) {
+        let (outcome, counts) = self.go(system, Some(DataCounts::of(system.osts())));
+        (outcome, counts.unwrap_or_default())
+    }
+
+    fn go(&self, system: &System, counts: Option<DataCounts>) -> (DataOutcome, Option<DataCounts>) {
         let processes = system.processes();
         let rpc = self.rpc_bytes(system);
         let all = u64::from(processes) * self.bytes.0.div_ceil(rpc.max(1));
@@ -180,7 +194,7 @@ impl DataRun {
         let slots = u64::from(processes) * u64::from(running.window.min(*system.costs.client.max_rpcs_in_flight).max(1));
         let warm = if whole { 0 } else { 2 * slots.max(10_000) };
         let last = if whole { u64::MAX } else { warm + (2 * slots).clamp(COUNTED.0, COUNTED.1) };
-        running.go(warm, last)
+        Running { counts, ..running }.go(warm, last)
     }
 
     fn rpc_bytes(&self, system: &System) -> u64 {
@@ -242,6 +256,7 @@ impl<'a> Running<'a> {
             open: count,
             finished: 0,
             moved: 0,
+            counts: None,
         }
     }
 
@@ -252,7 +267,7 @@ impl<'a> Running<'a> {
         client.max_dirty.0.min(flying)
     }
 
-    fn go(mut self, warm: u64, last: u64) -> DataOutcome {
+    fn go(mut self, warm: u64, last: u64) -> (DataOutcome, Option<DataCounts>) {
         for process in 0..self.processes.len() as u32 {
             self.queue.push(begins(process), Event::Call(process));
         }
@@ -289,12 +304,14 @@ impl<'a> Running<'a> {
         self.network.tell(&mut usage, all);
         usage.add(Resource::OssCores, self.cores.iter().map(Cores::busy), all);
         usage.add(Resource::OssDrives, self.drives.iter().map(Line::busy), all);
-        DataOutcome {
+        let counts = self.counts.take().map(|counts| DataCounts { time: all, ..counts });
+        let outcome = DataOutcome {
             bytes: if warm == 0 { Bytes(u64::from(self.system.processes()) * self.run.bytes.0) } else { Bytes(self.moved - before) },
             time: end.since(from),
             whole: warm == 0,
             usage,
-        }
+        };
+        (outcome, counts)
     }
 
     fn client_of(&self, process: u32) -> u32 {
@@ -358,6 +375,9 @@ impl<'a> Running<'a> {
         let at = base + self.place(process, done);
         self.processes[process as usize].done += transfer;
         let client = self.client_of(process);
+        if let Some(counts) = &mut self.counts {
+            counts.called(client, transfer);
+        }
         let mut pieces = Vec::new();
         self.run.layout.pieces(file, at, transfer, |piece| pieces.push(piece));
         let mut full = None;
@@ -450,6 +470,10 @@ impl<'a> Running<'a> {
         }
         let transfer = self.run.transfer.0.min(self.run.bytes.0 - own.done);
         own.done += transfer;
+        let client = self.client_of(process);
+        if let Some(counts) = &mut self.counts {
+            counts.called(client, transfer);
+        }
         let end = self.copied(now, process, transfer, *self.system.costs.client.page_read);
         self.queue.push(end, Event::Call(process));
     }
@@ -502,6 +526,9 @@ impl<'a> Running<'a> {
             let Some(rpc) = own.pending.pop_front() else { return };
             own.in_flight += 1;
             let bytes = Bytes(self.rpcs[rpc as usize].bytes.into());
+            if let Some(counts) = &mut self.counts {
+                counts.sent((own.client, own.ost), bytes, own.in_flight);
+            }
             let checksum = if self.run.direction == Direction::Write { client.checksum_rate.time(bytes) } else { Span::ZERO };
             let ready = self.threads[own.client as usize].take(now, *client.rpc + checksum);
             self.queue.push(ready.saturating_add(self.system.message), Event::Arrived(rpc));
@@ -576,6 +603,9 @@ impl<'a> Running<'a> {
         self.waiting_at[ost as usize] = self.waiting_at[ost as usize].saturating_sub(1);
         self.finished += 1;
         self.moved += u64::from(bytes);
+        if let Some(counts) = &mut self.counts {
+            counts.served(ost, bytes.into());
+        }
         let fragments = u64::from(bytes).div_ceil(self.system.costs.lnet.fragment.0) as u32;
         let pair = u64::from(client) << 32 | u64::from(server);
         let mut next = None;
@@ -628,7 +658,11 @@ impl<'a> Running<'a> {
             _ => {
                 if own.outstanding == 0 && own.blocked {
                     own.blocked = false;
-                    own.done += self.run.transfer.0.min(self.run.bytes.0 - own.done);
+                    let transfer = self.run.transfer.0.min(self.run.bytes.0 - own.done);
+                    own.done += transfer;
+                    if let Some(counts) = &mut self.counts {
+                        counts.called(client, transfer);
+                    }
                     self.queue.push(now, Event::Call(process));
                 }
             }

@@ -6,6 +6,7 @@
 //! Not modelled: contention inside the fabric between switches (uplinks and routers are stations), failures, other jobs; those run in the
 //! packet and flow engines, with the data of this crate as messages.
 
+mod counts;
 pub mod data;
 pub mod metadata;
 mod network;
@@ -13,6 +14,7 @@ mod station;
 pub mod strided;
 mod usage;
 
+pub use counts::{DataCounts, MdsRequests, RpcStats, Sizes};
 pub use data::{DataOutcome, DataRun, Direction, Sharing};
 pub use metadata::{MetadataOutcome, MetadataRun, Operation};
 pub use strided::{StridedOutcome, StridedRun};

@@ -11,6 +11,7 @@ use fabriscope_lustre::{Access, System};
 use fabriscope_units::{Bytes, Rate, Span, Time};
 use rustc_hash::FxHashMap;
 
+use crate::counts::MdsRequests;
 use crate::station::{Cores, Line, Slots};
 use crate::usage::{Resource, Usage};
 use crate::{PAGE, begins, client_of};
@@ -52,6 +53,8 @@ pub struct MetadataOutcome {
     pub each: Span,
     /// What was at work.
     pub usage: Usage,
+    /// Requests of all that was simulated, by MDT.
+    pub requests: Vec<MdsRequests>,
 }
 
 impl MetadataOutcome {
@@ -112,6 +115,7 @@ struct Running<'a> {
     drives: Vec<Line>,
     done: u64,
     spent: u128,
+    requests: Vec<MdsRequests>,
 }
 
 /// Names of all processes that are simulated, and of each at least and at most. Basis: assumed (seconds of a core).
@@ -144,6 +148,7 @@ impl MetadataRun {
             drives: vec![Line::default(); system.osts() as usize],
             done: 0,
             spent: 0,
+            requests: vec![MdsRequests::default(); system.mdts() as usize],
         };
         running.go(each)
     }
@@ -203,7 +208,7 @@ impl Running<'_> {
         usage.add(Resource::OssCores, self.oss.iter().map(Cores::busy), all);
         usage.add(Resource::OssDrives, self.drives.iter().map(Line::busy), all);
         let each = Span::from_ps(((self.spent - before.1) / u128::from(names.max(1))) as u64);
-        MetadataOutcome { names, time: end.since(from), each, usage }
+        MetadataOutcome { names, time: end.since(from), each, usage, requests: self.requests }
     }
 
     fn client(&self, process: u32) -> u32 {
@@ -258,6 +263,7 @@ impl Running<'_> {
 
     fn arrived(&mut self, now: Time, process: u32) {
         let (mdt, ost) = self.targets(process);
+        self.counted(mdt, self.processes[process as usize].step);
         let step = self.steps[usize::from(self.processes[process as usize].step)];
         let end = match step {
             Step::Mds { core, changes } => {
@@ -272,6 +278,20 @@ impl Running<'_> {
             }
         };
         self.queue.push(end.saturating_add(self.system.message), Event::Replied(process));
+    }
+    /// A request is at its MDT.
+    fn counted(&mut self, mdt: u32, step: u8) {
+        let Some(requests) = self.requests.get_mut(mdt as usize) else { return };
+        if !matches!(self.steps.get(usize::from(step)), Some(Step::Mds { .. })) {
+            return;
+        }
+        let count = match (self.run.operation, step) {
+            (Operation::Create | Operation::Read, 0) => &mut requests.open,
+            (Operation::Create | Operation::Read, _) => &mut requests.close,
+            (Operation::Stat, _) => &mut requests.getattr,
+            (Operation::Remove, _) => &mut requests.unlink,
+        };
+        *count += 1;
     }
     /// A client gives up what it holds, or says what it knows: there and back.
     fn called_back(&self) -> Span {

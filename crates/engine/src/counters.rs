@@ -2,7 +2,7 @@
 //!
 //! Source: InfiniBand Architecture Specification volume 1, §16.1 (PortCounters); documentation of the counters of mlx5 adapters
 //! (`ports/N/counters`, `ports/N/hw_counters`) and of their ethtool statistics.
-//! Modelled: amounts since the start, and when they were counted, in bins of equal length.
+//! Modelled: amounts since the start, and when they were counted, in bins of equal length, which may double as a run gets long.
 //! Not modelled: counters that stop at their largest value, and those of events that the network here does not have.
 
 use std::collections::BTreeMap;
@@ -109,6 +109,10 @@ pub enum Counter {
     CnpSent,
     /// Congestion notifications received.
     CnpHandled,
+    /// Bytes sent for a job, like [`Counter::XmitBytes`].
+    XmitBytesOf(u16),
+    /// Time that packets of a job waited as [`Counter::XmitWait`] counts it (ps).
+    XmitWaitOf(u16),
 }
 
 /// A port or an adapter. A port is known by the link that leaves it.
@@ -133,7 +137,27 @@ impl CounterPlace {
 pub struct Counters {
     /// Length of a bin; `None` for one bin.
     pub every: Option<Span>,
-    amounts: BTreeMap<(CounterPlace, Counter), BTreeMap<u32, u64>>,
+    amounts: BTreeMap<(CounterPlace, Counter), Bins>,
+}
+
+/// Amounts by bin, in their order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Bins(Vec<(u32, u64)>);
+
+impl Bins {
+    fn add(&mut self, bin: u32, amount: u64) {
+        match self.0.last_mut() {
+            Some((last, sum)) if *last == bin => *sum += amount,
+            Some((last, _)) if *last > bin => match self.0.binary_search_by_key(&bin, |(bin, _)| *bin) {
+                Ok(at) => self.0[at].1 += amount,
+                Err(at) => self.0.insert(at, (bin, amount)),
+            },
+            _ => self.0.push((bin, amount)),
+        }
+    }
+    fn sum(&self) -> u64 {
+        self.0.iter().map(|(_, amount)| amount).sum()
+    }
 }
 
 impl Counters {
@@ -149,31 +173,60 @@ impl Counters {
     }
     /// Counts `amount` in a bin.
     pub fn add(&mut self, place: CounterPlace, counter: Counter, bin: u32, amount: u64) {
-        *self.amounts.entry((place, counter)).or_default().entry(bin).or_default() += amount;
+        self.amounts.entry((place, counter)).or_default().add(bin, amount);
     }
-    /// Adds what another part of the run counted.
-    pub fn absorb(&mut self, other: Counters) {
+    /// Counts amounts in their bins.
+    pub fn add_all(&mut self, place: CounterPlace, counter: Counter, amounts: impl IntoIterator<Item = (u32, u64)>) {
+        let bins = self.amounts.entry((place, counter)).or_default();
+        amounts.into_iter().for_each(|(bin, amount)| bins.add(bin, amount));
+    }
+    /// Makes bins twice as long: two become one.
+    pub fn coarsen(&mut self) {
+        self.every = self.every.map(|every| every + every);
+        for bins in self.amounts.values_mut() {
+            for (bin, amount) in std::mem::take(bins).0 {
+                bins.add(bin / 2, amount);
+            }
+        }
+    }
+    /// Adds what another part of the run counted; the bins of both become those of whose are longer.
+    pub fn absorb(&mut self, mut other: Counters) {
+        while self.every.is_some() && self.every < other.every {
+            self.coarsen();
+        }
+        while other.every.is_some() && other.every < self.every {
+            other.coarsen();
+        }
         for (key, bins) in other.amounts {
             let mine = self.amounts.entry(key).or_default();
-            for (bin, amount) in bins {
-                *mine.entry(bin).or_default() += amount;
-            }
+            bins.0.into_iter().for_each(|(bin, amount)| mine.add(bin, amount));
         }
     }
     /// The amount at the end.
     #[must_use]
     pub fn total(&self, place: CounterPlace, counter: Counter) -> u64 {
-        self.amounts.get(&(place, counter)).map_or(0, |bins| bins.values().sum())
+        self.amounts.get(&(place, counter)).map_or(0, Bins::sum)
+    }
+    /// The amount of each of `bins` bins.
+    #[must_use]
+    pub fn over_time(&self, place: CounterPlace, counter: Counter, bins: u32) -> Vec<u64> {
+        let mut all = vec![0; bins as usize];
+        for (bin, amount) in self.amounts.get(&(place, counter)).into_iter().flat_map(|amounts| &amounts.0) {
+            if let Some(place) = all.get_mut(*bin as usize) {
+                *place += amount;
+            }
+        }
+        all
     }
     /// Everything that was counted at a place.
     pub fn at(&self, place: CounterPlace) -> impl Iterator<Item = (Counter, u64)> {
         let all = self.amounts.range((place, Counter::XmitBytes)..).take_while(move |((other, _), _)| *other == place);
-        all.map(|((_, counter), bins)| (*counter, bins.values().sum()))
+        all.map(|((_, counter), bins)| (*counter, bins.sum()))
     }
     /// The amount of all places together.
     #[must_use]
     pub fn sum(&self, counter: Counter) -> u64 {
-        self.amounts.iter().filter(|((_, other), _)| *other == counter).map(|(_, bins)| bins.values().sum::<u64>()).sum()
+        self.amounts.iter().filter(|((_, other), _)| *other == counter).map(|(_, bins)| bins.sum()).sum()
     }
     /// What was counted anywhere, by place.
     pub fn series(&self) -> impl Iterator<Item = Series<'_>> {
@@ -182,7 +235,7 @@ impl Counters {
     /// How many bins there are.
     #[must_use]
     pub fn bins(&self) -> u32 {
-        self.amounts.values().filter_map(|bins| bins.keys().next_back()).max().map_or(0, |last| last.saturating_add(1))
+        self.amounts.values().filter_map(|bins| bins.0.last().map(|(bin, _)| *bin)).max().map_or(0, |last: u32| last.saturating_add(1))
     }
 }
 
@@ -193,19 +246,21 @@ pub struct Series<'a> {
     pub place: CounterPlace,
     /// What.
     pub counter: Counter,
-    bins: &'a BTreeMap<u32, u64>,
+    bins: &'a Bins,
 }
 
 impl Series<'_> {
     /// The amounts counted in each bin where there was one.
     pub fn amounts(&self) -> impl Iterator<Item = (u32, u64)> {
-        self.bins.iter().map(|(bin, amount)| (*bin, *amount))
+        self.bins.0.iter().copied()
     }
     /// The amount since the start at the end of each of `bins` bins.
     pub fn cumulative(&self, bins: u32) -> impl Iterator<Item = u64> {
-        let mut sum = 0;
+        let (mut sum, mut at) = (0, 0);
         (0..bins).map(move |bin| {
-            sum += self.bins.get(&bin).copied().unwrap_or(0);
+            if let Some((_, amount)) = self.bins.0.get(at).filter(|(own, _)| *own == bin) {
+                (sum, at) = (sum + amount, at + 1);
+            }
             sum
         })
     }
@@ -230,5 +285,19 @@ mod tests {
         let series: Vec<u64> = counters.series().next().unwrap().cumulative(4).collect();
         assert_eq!(series, [2, 2, 2, 5]);
         assert_eq!(counters.total(CounterPlace::Adapter(3), Counter::XmitPackets), 0);
+    }
+
+    /// Bins that double: nothing is lost, and parts with unlike bins add up.
+    #[test]
+    fn longer_bins_hold_the_same() {
+        let place = CounterPlace::Port(3);
+        let mut counters = Counters::new(Some(Span::from_ns(10)));
+        (0..7).for_each(|bin| counters.add(place, Counter::XmitPackets, bin, u64::from(bin) + 1));
+        let mut coarse = Counters::new(Some(Span::from_ns(40)));
+        coarse.add(place, Counter::XmitPackets, 1, 100);
+        counters.absorb(coarse);
+        // 1 + 2 + 3 + 4, then 5 + 6 + 7 + 100.
+        let series: Vec<u64> = counters.series().next().unwrap().cumulative(2).collect();
+        assert_eq!((series, counters.every), (vec![10, 128], Some(Span::from_ns(40))));
     }
 }

@@ -33,7 +33,7 @@ pub use error::EngineError;
 pub use fault_plan::{Chance, Effect, FaultPlan, PlannedFault, Recovery};
 pub use job::{Folding, Job, Placement, ProgramsWork, RankRounds, RoundsWork, Work};
 pub use library::{DatagramCosts, Library, Queues, library, library_on};
-pub use options::{Counting, DeadlockPolicy, FastForward, Loss, Peers, RunOptions, Watch};
+pub use options::{Counting, DeadlockPolicy, FastForward, Loss, NO_JOB, Peers, RunOptions, Watch};
 pub use order::Order;
 pub use run::{Folded, LinkLoad, OpTimes, Run, Stats};
 pub use series::{PairSent, QueueDepth, Series};

@@ -1,5 +1,7 @@
 //! How a run is carried out and watched, apart from what happens in it: cores, taps, counters, and what breaks.
 
+use std::sync::Arc;
+
 use fabriscope_units::Span;
 
 use crate::control::Control;
@@ -16,6 +18,9 @@ pub struct RunOptions {
     pub taps: Vec<Tap>,
     /// What ports and adapters count: [`Run::counters`](crate::Run::counters).
     pub counting: Counting,
+    /// The job of each endpoint, by number: where ports are counted, links also count what they carry for each job. Packets belong to the
+    /// job of the host that they go to; [`NO_JOB`] has none. Empty: jobs are not told apart.
+    pub jobs: Arc<[u16]>,
     /// Looks at queues and rates at every step of this length: [`Run::series`](crate::Run::series).
     pub series: Option<Span>,
     /// Where the run tells what happens, while it goes.
@@ -80,7 +85,18 @@ pub enum Counting {
     Sums,
     /// Sums at the end of every interval of this length.
     Every(Span),
+    /// The same, in intervals that double in length whenever there would be more than `most` of them: memory has a bound, however
+    /// long the run.
+    Sampled {
+        /// The length of the first intervals.
+        every: Span,
+        /// How many there are at most, at least 2.
+        most: u32,
+    },
 }
+
+/// An endpoint without a job, in [`RunOptions::jobs`].
+pub const NO_JOB: u16 = u16::MAX;
 
 /// Whether queue pairs are there when packets arrive for them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -1,10 +1,11 @@
 //! Fabriscope as a library: what the program does, for programs of your own.
 //!
-//! Fifteen questions, each with options that are added one after the other; each answer is one [`Outcome`], which
+//! Sixteen questions, each with options that are added one after the other; each answer is one [`Outcome`], which
 //! [`render`] prints as text, JSON or CSV. Nothing here prints, exits or reads a clock; the same question gives the same bytes.
 //!
 //! - [`bench()`]: what does a benchmark program print on a cluster?
 //! - [`run`]: what happens in an experiment file?
+//! - [`monitor()`]: what would operators see of an experiment while it runs?
 //! - [`validate`]: how far are predictions from published measurements?
 //! - [`diagnose()`]: is a measured table normal, and what is wrong if not?
 //! - [`explain`]: where does the time of one message go?
@@ -34,6 +35,7 @@ mod error;
 mod expect;
 pub mod experts;
 mod infer;
+mod monitor;
 mod on_cluster;
 pub mod own;
 pub mod picture;
@@ -62,6 +64,7 @@ pub use fabriscope_study::sweep::Progress;
 pub use fabriscope_timeline::sheet;
 pub use fabriscope_training as training;
 pub use infer::{Infer, Load, infer};
+pub use monitor::{Watching, monitor};
 pub use on_cluster::OnCluster;
 pub use replay::replay;
 pub use storage::{Storage, storage};

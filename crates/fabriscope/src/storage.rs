@@ -23,12 +23,13 @@ pub struct Storage<'c> {
     nodes: Option<u32>,
     per_node: Option<u32>,
     options: Vec<String>,
+    counted: bool,
 }
 
 /// Asks what a program on a parallel file system prints on clients of a cluster.
 #[must_use]
 pub fn storage<'c>(tool: StorageTool, on: impl Into<OnCluster>) -> Storage<'c> {
-    Storage { tool, on: on.into(), catalog: None, file_system: None, nodes: None, per_node: None, options: Vec::new() }
+    Storage { tool, on: on.into(), catalog: None, file_system: None, nodes: None, per_node: None, options: Vec::new(), counted: false }
 }
 
 /// Clients where nothing is said. Basis: standard (IO500 has a list of ten nodes).
@@ -63,6 +64,13 @@ impl<'c> Storage<'c> {
     #[must_use]
     pub fn args<S: Into<String>>(mut self, options: impl IntoIterator<Item = S>) -> Storage<'c> {
         self.options = options.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Adds what Lustre counted, as `lctl get_param` prints it, under `counters`; of `ior` and `mdtest`.
+    #[must_use]
+    pub fn counted(mut self) -> Storage<'c> {
+        self.counted = true;
         self
     }
 
@@ -101,7 +109,12 @@ impl<'c> Storage<'c> {
     /// No such cluster or file system, a wrong command line, more processes than cores.
     pub fn outcome(&self) -> Result<Outcome, Error> {
         let mount = self.mount()?;
-        let printed = self.tool.run(&self.options, &mount)?;
+        let (printed, counters) = if self.counted {
+            let (printed, counters) = self.tool.run_counted(&self.options, &mount)?;
+            (printed, Some(counters))
+        } else {
+            (self.tool.run(&self.options, &mount)?, None)
+        };
         let mut points = Grid::new([
             Column::number("size", "size_bytes").unit("B"),
             Column::words("metric", "metric"),
@@ -125,6 +138,9 @@ impl<'c> Storage<'c> {
             .data_table("points", points)
             .set("text", printed.text.clone())
             .text(printed.text);
+        if let Some(counters) = counters {
+            outcome.set("counters", counters);
+        }
         Ok(outcome)
     }
 

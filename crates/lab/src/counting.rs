@@ -20,7 +20,7 @@ pub fn readings(cluster: &Cluster, run: &Run) -> Result<Option<Readings>, LabErr
 }
 
 /// The names that the adapters of a cluster have for what they count.
-fn dialect(parts: &ResolvedCluster) -> Dialect {
+pub(crate) fn dialect(parts: &ResolvedCluster) -> Dialect {
     let interface = parts.groups.first().map_or(Interface::Verbs, |group| group.node.nic.interface);
     let alike = parts.groups.iter().all(|group| group.node.nic.interface == interface);
     match (if alike { interface } else { Interface::Verbs }, parts.link_layer.layer()) {

@@ -28,6 +28,7 @@ pub mod machines;
 pub mod memory;
 pub mod message_times;
 pub mod mix;
+pub mod monitor;
 mod picture;
 pub mod points;
 pub mod prediction;

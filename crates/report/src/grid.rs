@@ -163,6 +163,11 @@ impl Cell {
 }
 
 impl Grid {
+    /// Whether there are no rows.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
     /// A table with these columns and no rows.
     #[must_use]
     pub fn new(columns: impl IntoIterator<Item = Column>) -> Grid {

@@ -19,6 +19,7 @@ pub mod figure;
 pub mod footprint;
 mod grid;
 pub mod measured;
+pub mod monitor;
 mod outcome;
 pub mod question;
 mod raw;

@@ -5,12 +5,13 @@
 //! (each node's aggregator collects what belongs to its part of the file, then writes it), a time limit.
 //! Not modelled: data that the same node still has in memory; other interfaces than POSIX and MPIIO.
 
-use fabriscope_engine_storage::{DataRun, Direction, MetadataRun, Operation, Sharing, StridedRun, Usage};
+use fabriscope_engine_storage::{DataCounts, DataRun, Direction, MetadataRun, Operation, Sharing, StridedRun, Usage};
 use fabriscope_lustre::{Layout, System};
 use fabriscope_tool::arguments::{self, Meaning, Opt, Takes, opt};
 use fabriscope_tool::{Point, ToolOutput, UsageError};
 use fabriscope_units::{Bytes, Rate, Remedy};
 
+use crate::counters::Counted;
 use crate::mount::Mount;
 
 const fn value(short: char, long: &'static str, what: &'static str, help: &'static str) -> Opt {
@@ -190,17 +191,20 @@ pub(crate) struct Done {
     pub open: f64,
     pub whole: bool,
     pub usage: Usage,
+    /// What Lustre counted, where that is wanted and done.
+    pub counts: Option<DataCounts>,
 }
 
 impl Settings {
     /// Every direction; files are opened alike in all of them.
-    fn all(&self, mount: &Mount) -> Vec<(Direction, Done)> {
+    fn all(&self, mount: &Mount, counted: bool) -> Vec<(Direction, Done)> {
         let names = MetadataRun { operation: Operation::Create, shared: false, bytes: Bytes(0), names: 1 };
         let open = names.run(&mount.system).time.as_s_f64();
-        self.directions.iter().map(|direction| (*direction, self.done(*direction, open, mount))).collect()
+        self.directions.iter().map(|direction| (*direction, self.done(*direction, open, (mount, counted)))).collect()
     }
 
-    fn done(&self, direction: Direction, open: f64, mount: &Mount) -> Done {
+    fn done(&self, direction: Direction, open: f64, (mount, counted): (&Mount, bool)) -> Done {
+        let mut counts = None;
         let system = &mount.system;
         let each = self.block.saturating_mul(self.segments);
         let all = each as f64 * f64::from(system.processes());
@@ -223,13 +227,19 @@ impl Settings {
                 direct: self.direct,
                 fsync: self.fsync,
             };
-            let done = run.run(system);
+            let done = if counted {
+                let (done, found) = run.run_counted(system);
+                counts = Some(found);
+                done
+            } else {
+                run.run(system)
+            };
             (done.rate(), done.whole, done.usage.clone(), done.time_of(all))
         };
         if self.deadline > 0.0 && time > self.deadline {
-            return Done { bytes: rate * self.deadline, time: self.deadline, open, whole: false, usage };
+            return Done { bytes: rate * self.deadline, time: self.deadline, open, whole: false, usage, counts };
         }
-        Done { bytes: all, time, open, whole, usage }
+        Done { bytes: all, time, open, whole, usage, counts }
     }
 }
 
@@ -270,8 +280,27 @@ const BUFFER: Bytes = Bytes(16 << 20);
 
 /// Runs it.
 pub(crate) fn run(args: &[String], mount: &Mount) -> Result<ToolOutput, UsageError> {
+    finished(args, mount, false).map(|(output, _)| output)
+}
+
+/// The same with what Lustre counted.
+pub(crate) fn run_counted(args: &[String], mount: &Mount) -> Result<(ToolOutput, String), UsageError> {
+    let (output, done) = finished(args, mount, true)?;
+    let mut counted = Counted::default();
+    for (direction, done) in done {
+        let Some(counts) = done.counts else {
+            let what = "RPCs of collective and of strided runs are not counted".to_owned();
+            return Err(UsageError::Conflict { what, remedy: "use files of their own (-F) or one block for each task".to_owned() });
+        };
+        counted.time += counts.time.as_s_f64();
+        counted.data.push((direction, counts));
+    }
+    Ok((output, counted.text(mount)))
+}
+
+fn finished(args: &[String], mount: &Mount, counted: bool) -> Result<(ToolOutput, Vec<(Direction, Done)>), UsageError> {
     let settings = read(args, mount)?;
-    let done = settings.all(mount);
+    let done = settings.all(mount, counted);
     let mut output = ToolOutput { text: header(&settings, mount), ..ToolOutput::default() };
     for repetition in 0..settings.repetitions {
         for (direction, done) in &done {
@@ -286,13 +315,13 @@ pub(crate) fn run(args: &[String], mount: &Mount) -> Result<ToolOutput, UsageErr
         let binds = done.usage.remark();
         output.remarks.push(format!("{}: {how}; {binds}", word(*direction)));
     }
-    Ok(output)
+    Ok((output, done))
 }
 
 /// What binds each direction that a command line asks for.
 pub(crate) fn usages(args: &[String], mount: &Mount) -> Result<Vec<(&'static str, f64, Usage)>, UsageError> {
     let settings = read(args, mount)?;
-    Ok(settings.all(mount).into_iter().map(|(direction, done)| (word(direction), mib(&done), done.usage)).collect())
+    Ok(settings.all(mount, false).into_iter().map(|(direction, done)| (word(direction), mib(&done), done.usage)).collect())
 }
 
 const fn word(direction: Direction) -> &'static str {

@@ -4,6 +4,7 @@
 //! Modelled: patterns of access as these programs make them, with the engine of RPCs below; their text.
 //! Not modelled: caches that keep what the same node wrote; each page says which options change nothing.
 
+mod counters;
 mod explain;
 mod fio;
 mod io500;

@@ -9,6 +9,7 @@ use fabriscope_tool::arguments::{self, Meaning, Opt, Takes, opt};
 use fabriscope_tool::{Point, ToolOutput, UsageError};
 use fabriscope_units::Bytes;
 
+use crate::counters::Counted;
 use crate::ior;
 use crate::mount::Mount;
 
@@ -33,6 +34,15 @@ pub const OPTIONS: &[Opt] = &[
 
 /// Runs it.
 pub(crate) fn run(args: &[String], mount: &Mount) -> Result<ToolOutput, UsageError> {
+    done(args, mount).map(|(output, _)| output)
+}
+
+/// The same with what Lustre counted.
+pub(crate) fn run_counted(args: &[String], mount: &Mount) -> Result<(ToolOutput, String), UsageError> {
+    done(args, mount).map(|(output, counted)| (output, counted.text(mount)))
+}
+
+fn done(args: &[String], mount: &Mount) -> Result<(ToolOutput, Counted), UsageError> {
     let parsed = arguments::parse("mdtest", OPTIONS, args)?;
     if let Some(operand) = parsed.operands.first() {
         return Err(UsageError::Operand { tool: "mdtest".to_owned(), operand: operand.clone() });
@@ -77,7 +87,7 @@ pub(crate) fn run(args: &[String], mount: &Mount) -> Result<ToolOutput, UsageErr
         "----",
         "-------"
     );
-    let mut output = ToolOutput::default();
+    let (mut output, mut counted) = (ToolOutput::default(), Counted::default());
     for (kind, metric, operation, bytes) in [
         ("File creation", "create_rate", Operation::Create, written),
         ("File stat", "stat_rate", Operation::Stat, 0),
@@ -86,6 +96,8 @@ pub(crate) fn run(args: &[String], mount: &Mount) -> Result<ToolOutput, UsageErr
     ] {
         let rate = if asked(operation) {
             let done: MetadataOutcome = MetadataRun { operation, shared, bytes: Bytes(bytes), names }.run(&mount.system);
+            counted.add_names(&done.requests);
+            counted.time += done.time.as_s_f64();
             let binds = done.usage.remark();
             output.remarks.push(format!("{kind}: {binds}; {:.3} ms each", done.each.as_us_f64() / 1000.0));
             output.points.push(Point { size: Bytes(bytes), metric, unit: "ops/s", value: done.rate() });
@@ -96,5 +108,5 @@ pub(crate) fn run(args: &[String], mount: &Mount) -> Result<ToolOutput, UsageErr
         text += &format!("   {kind:<25} {rate:>14.3} {rate:>14.3} {rate:>14.3} {:>14.3}\n", 0.0);
     }
     output.text = text + &format!("-- finished at {} --\n", ior::EPOCH);
-    Ok(output)
+    Ok((output, counted))
 }

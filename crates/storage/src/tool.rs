@@ -69,6 +69,20 @@ impl StorageTool {
             StorageTool::Lctl => lctl::OPTIONS,
         }
     }
+    /// Runs it, and reads what Lustre counted as `lctl get_param` prints it; of `ior` and `mdtest`.
+    ///
+    /// # Errors
+    /// As [`StorageTool::run`]; a program whose counters are not shown.
+    pub fn run_counted(self, args: &[String], mount: &Mount) -> Result<(ToolOutput, String), UsageError> {
+        match self {
+            StorageTool::Ior => ior::run_counted(args, mount),
+            StorageTool::Mdtest => mdtest::run_counted(args, mount),
+            StorageTool::Io500 | StorageTool::Fio | StorageTool::Lfs | StorageTool::Lctl => Err(UsageError::Conflict {
+                what: format!("counters of {} are not shown", self.name()),
+                remedy: "use ior or mdtest, or leave --counters out".to_owned(),
+            }),
+        }
+    }
     /// Runs it.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ use fabriscope_tools::{Tool, UsageError};
 use super::bench_hpl;
 use crate::arguments::Color;
 use crate::context::Context;
-use crate::counting::{CounterArgs, Shown};
+use crate::counting::{CounterArgs, LustreCounters, Shown};
 use crate::devices::DeviceArgs;
 use crate::error::{Failure, Verdict};
 use crate::memory::MemoryArgs;
@@ -227,15 +227,24 @@ fn on_file_system(
         Failure::told("no cluster is named", help)
     })?;
     let mounted = Mounted { file_system: job.fs.as_deref(), nodes: job.nodes, per_node: job.ppn };
-    match storage::question(tool, &on, (mounted, options), context)?.outcome() {
+    let question = storage::question(tool, &on, (mounted, options), context)?;
+    let counts = job.counters.lustre()?;
+    let question = if counts.is_some() { question.counted() } else { question };
+    match question.outcome() {
         Err(fabriscope::Error::Usage(UsageError::Help { text })) => {
             output.text(&text)?;
             Ok(Verdict::Good)
         }
         other => {
-            let outcome = other.map_err(Failure::of)?;
+            let mut outcome = other.map_err(Failure::of)?;
             for remark in outcome.get("remarks").and_then(|all| all.as_array()).into_iter().flatten().filter_map(|told| told.as_str()) {
                 tell(&format!("# {remark}\n"));
+            }
+            if let (Some(path), Some(text)) = (counts, outcome.get("counters").and_then(|text| text.as_str()).map(str::to_owned)) {
+                match path {
+                    LustreCounters::Shown => drop(outcome.text(format!("\n{text}"))),
+                    LustreCounters::File(path) => write_file(&path, &text)?,
+                }
             }
             file.write(&outcome, output)
         }

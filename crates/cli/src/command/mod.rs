@@ -15,6 +15,7 @@ pub mod import;
 mod infer;
 mod machines;
 mod man;
+mod monitor;
 mod parts;
 mod report;
 mod route;
@@ -62,6 +63,8 @@ pub enum Command {
     Diagnose(diagnose::Args),
     /// Run an experiment file
     Run(run::Args),
+    /// Run an experiment and watch it as operators watch a machine: hot links, waiting, jobs, retries
+    Monitor(monitor::Args),
     /// Run every point of a study on all cores, and keep them as they are done
     Sweep(sweep::Args),
     /// Write a page about a cluster, several side by side, an experiment, or a study
@@ -112,6 +115,7 @@ pub fn run(arguments: &Arguments, context: &Context, output: &mut Output) -> Res
         Command::Infer(args) => infer::run(args, context, output),
         Command::Diagnose(args) => diagnose::run(args, context, output),
         Command::Run(args) => run::run(args, context, output),
+        Command::Monitor(args) => monitor::run(args, context, output),
         Command::Sweep(args) => sweep::run(args, context, output),
         Command::Report(args) => report::run(args, context, output),
         Command::Serve(args) => serve::run(args, context, output),

@@ -28,6 +28,7 @@ mod krylov;
 mod lab_keys;
 mod mixes;
 mod module_cycles;
+mod monitor;
 mod nccl;
 mod nets;
 mod nodes;

@@ -23,6 +23,7 @@ const CALLS: &[(&str, &[&str])] = &[
     ("explain", &["ib_write_lat", "--on", "ri2", "-s", "64", "--no-changes"]),
     ("validate", &["ri2-ib_read_lat"]),
     ("run", &["lab.toml"]),
+    ("monitor", &["labs/incast-8.toml"]),
     ("diagnose", &["validation/ri2-ib_read_lat.csv"]),
     ("sweep", &["study.toml"]),
     ("import", &["fabrics/dgx-ndr.ibnetdiscover"]),

@@ -32,7 +32,7 @@ impl World<'_> {
                 since = heads.map(|head| head.earliest).fold(ready, Time::min);
             }
             let tail = start + self.links.lanes[place].serialisation(packed.wire_bytes());
-            tally.sent((link, u32::from(lane) / self.links.per_level), packed.wire_bytes(), [since, start, tail]);
+            tally.sent((link, u32::from(lane) / self.links.per_level), packed.dest(), packed.wire_bytes(), [since, start, tail]);
         }
         if observer.taps.is_empty() {
             return;

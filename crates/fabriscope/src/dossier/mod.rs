@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 
 use fabriscope_catalog::{Catalog, Stop};
 use fabriscope_lab::ResolvedLab;
+use fabriscope_lab::monitor::{MonitorSettings, monitor};
 use fabriscope_lab::run::RunSettings;
 use fabriscope_report::render::html::{self, Page, Part};
 use fabriscope_report::{Cell, Column, Grid, Outcome};
@@ -117,12 +118,14 @@ fn subject(word: &str) -> Result<Subject, Error> {
     let text = std::fs::read_to_string(path).map_err(refused)?;
     let begins = |heads: &[&str]| text.lines().any(|line| heads.iter().any(|head| line.trim_start().starts_with(head)));
     Ok(match () {
-        () if begins(&["[workload", "workload"]) => Subject::Lab,
+        () if begins(&["[workload", "[[workload", "workload"]) => Subject::Lab,
         () if begins(&["[[bench]]", "[[lab]]"]) => Subject::Study,
         () => Subject::Cluster,
     })
 }
 
+/// Links in each view of an experiment that is watched.
+const LINKS_WATCHED: usize = 8;
 /// Steps of a report of one cluster.
 const STEPS: usize = 6;
 
@@ -173,6 +176,7 @@ impl Work<'_> {
         if lab.faults.is_some() {
             self.without_faults(&lab, &outcome, &mut page)?;
         }
+        self.watched(&lab, &mut page);
         (self.progress)(2, 3);
         trust::section(self, &design, &mut page)?;
         (self.progress)(3, 3);
@@ -182,6 +186,21 @@ impl Work<'_> {
 }
 
 impl Work<'_> {
+    /// What operators would see of an experiment while it runs; or why nothing was watched.
+    fn watched(&self, lab: &ResolvedLab, page: &mut Page) {
+        page.head(2, "What operators would see");
+        let settings = MonitorSettings { seed: self.given, ..MonitorSettings::default() };
+        match monitor(self.catalog, lab, &settings) {
+            Ok(watched) => {
+                page.figures(&fabriscope_report::monitor::figures(&watched, LINKS_WATCHED));
+                html::body(page, fabriscope_report::monitor::outcome(&watched, LINKS_WATCHED).blocks());
+            }
+            Err(refused) => {
+                page.words(format!("Not watched: {refused}."));
+            }
+        }
+    }
+
     /// The results of an experiment beside those of the same where nothing breaks.
     fn without_faults(&self, lab: &ResolvedLab, broken: &Outcome, page: &mut Page) -> Result<(), Error> {
         page.head(2, "What the faults cost");

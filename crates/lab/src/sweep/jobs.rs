@@ -2,8 +2,10 @@
 //!
 //! A job over verbs writes its messages into memory; one with a message-passing library sends and receives them.
 
+use std::sync::Arc;
+
 use crate::{Job, Jobs, ResolvedLab};
-use fabriscope_engine::{Cluster, Connections, Library, Stats};
+use fabriscope_engine::{Cluster, Connections, Counting, Library, Run, RunOptions, Stats};
 use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_schedule::{After, Builder, OpId, OpKind, Schedule};
 use fabriscope_units::{Bytes, Rate, Remedy, Span, Time};
@@ -56,9 +58,30 @@ pub fn run(lab: &ResolvedLab, work: &Jobs, seed: u64) -> Result<Outcome, LabErro
     Ok(outcome(lab, work, &samples, seed))
 }
 
-fn sample(lab: &ResolvedLab, work: &Jobs, setting: Setting, seed: u64) -> Result<Sample, String> {
+/// All jobs together in their classes, with what links carry counted for the job of each endpoint.
+///
+/// # Errors
+/// What the cluster or the engine does not do.
+pub fn together(
+    lab: &ResolvedLab,
+    work: &Jobs,
+    (counting, jobs): (Counting, Arc<[u16]>),
+    threads: usize,
+    seed: u64,
+) -> Result<(Cluster, Run), LabError> {
+    let told = |message: String| LabError::refused(message, "see the workload and the cluster of the lab");
+    let cluster = Cluster::new(lab.cluster.clone()).map_err(|error| told(error.in_full()))?;
+    let connections = connections(lab, work, &cluster, Setting::OwnClasses).map_err(told)?;
+    let (schedule, _) = schedule(cluster.ranks(), lab, &work.jobs, |_| true).map_err(|error| told(error.in_full()))?;
+    let options = RunOptions { counting, jobs, threads, ..crate::traffic::options(lab) };
+    let job = fabriscope_engine::Job::schedule(schedule, connections);
+    let run = crate::engines::engine(lab.lab.engine).run(&cluster, job, &options, seed).map_err(crate::traffic::refused)?;
+    Ok((cluster, run))
+}
+
+/// How the hosts of jobs are connected.
+fn connections(lab: &ResolvedLab, work: &Jobs, cluster: &Cluster, setting: Setting) -> Result<Connections, String> {
     let parts = &lab.cluster;
-    let cluster = Cluster::new(parts.clone()).map_err(|error| error.in_full())?;
     let mut levels = Vec::new();
     let mut pkeys = Vec::new();
     let mut rates = Vec::new();
@@ -82,7 +105,12 @@ fn sample(lab: &ResolvedLab, work: &Jobs, setting: Setting, seed: u64) -> Result
     let spray = parts.routing.reorders();
     let (order, spraying) = (order(spray), spraying(spray));
     let (libraries, recovery) = (libraries(lab), lab.lab.recovery.unwrap_or_default());
-    let connections = Connections { order, spraying, libraries, levels, pkeys, rates, recovery, ..Connections::default() };
+    Ok(Connections { order, spraying, libraries, levels, pkeys, rates, recovery, ..Connections::default() })
+}
+
+fn sample(lab: &ResolvedLab, work: &Jobs, setting: Setting, seed: u64) -> Result<Sample, String> {
+    let cluster = Cluster::new(lab.cluster.clone()).map_err(|error| error.in_full())?;
+    let connections = connections(lab, work, &cluster, setting)?;
     let takes_part = |job: usize| !matches!(setting, Setting::Alone(only) if only != job);
     let (schedule, messages) = schedule(cluster.ranks(), lab, &work.jobs, takes_part).map_err(|error| error.in_full())?;
     let run = Runs::of(lab, &cluster, connections).run(schedule, seed)?;

@@ -52,6 +52,8 @@ pub struct Reading {
     metric: String,
     counter: Counter,
     doubles: bool,
+    /// The job that it was counted for, where it was for one.
+    job: Option<String>,
     /// Bytes, picoseconds or things, by interval.
     amounts: BTreeMap<u32, u64>,
 }
@@ -61,6 +63,11 @@ impl Reading {
     #[must_use]
     pub fn total(&self) -> u64 {
         self.unit.of(self.amounts.values().sum(), self.site.rate)
+    }
+    /// Whether it was counted for a job.
+    #[must_use]
+    pub fn is_of_job(&self) -> bool {
+        self.job.is_some()
     }
     /// The value at the end of each interval, in its own unit or in `unit`.
     fn values(&self, intervals: u32, unit: Unit) -> impl Iterator<Item = u64> {
@@ -82,6 +89,8 @@ pub struct Readings {
     intervals: u32,
     /// When the run ended (ps).
     end: u64,
+    /// What the link of each port carries is written beside what it carried.
+    rates: bool,
 }
 
 /// Too many values to write.
@@ -122,7 +131,7 @@ impl Readings {
                 if found.is_none() {
                     let (site, metric) = (here.clone(), named(known.metric));
                     let (unit, counter, doubles) = (known.unit, series.counter, known.doubles);
-                    all.push(Reading { site, name, unit, metric, counter, doubles, amounts: BTreeMap::new() });
+                    all.push(Reading { site, name, unit, metric, counter, doubles, job: None, amounts: BTreeMap::new() });
                 }
                 for (bin, amount) in series.amounts() {
                     *all[index].amounts.entry(bin).or_default() += amount * known.scale;
@@ -130,12 +139,46 @@ impl Readings {
             }
         }
         let intervals = counters.bins();
-        let (readings, intervals_64) = (all.len() as u64, u64::from(intervals));
+        Readings::within(all.len(), intervals)?;
+        let every = counters.every.map(|every| every.as_ps());
+        Ok(Readings { all, every, intervals, end: end_ps, rates: false })
+    }
+
+    /// The same with what links carried for each job, and the rates of the links, so that their use can be computed.
+    ///
+    /// # Errors
+    /// More values than a file should have.
+    pub fn with_jobs(mut self, counters: &Counters, jobs: &[String], site: impl Fn(CounterPlace) -> Site) -> Result<Readings, TooMany> {
+        for series in counters.series() {
+            let (job, name, metric, unit) = match series.counter {
+                Counter::XmitBytesOf(job) => (job, "xmit_data", "fabriscope_job_port_xmit_data_bytes", Unit::Bytes),
+                Counter::XmitWaitOf(job) => (job, "xmit_wait", "fabriscope_job_port_xmit_wait", Unit::Nanoseconds),
+                _ => continue,
+            };
+            let Some(job) = jobs.get(usize::from(job)) else { continue };
+            self.all.push(Reading {
+                site: site(series.place),
+                name: format!("{name}[{job}]"),
+                unit,
+                metric: metric.to_owned(),
+                counter: series.counter,
+                doubles: true,
+                job: Some(job.clone()),
+                amounts: series.amounts().collect(),
+            });
+        }
+        self.rates = true;
+        Readings::within(self.all.len(), self.intervals).map(|()| self)
+    }
+
+    /// Whether a file gets so many.
+    fn within(readings: usize, intervals: u32) -> Result<(), TooMany> {
+        let (readings, intervals_64) = (readings as u64, u64::from(intervals));
         let values = readings.saturating_mul(intervals_64);
         if values > MOST_VALUES {
             return Err(TooMany { readings, intervals: intervals_64, values, most: MOST_VALUES });
         }
-        Ok(Readings { all, every: counters.every.map(|every| every.as_ps()), intervals, end: end_ps })
+        Ok(())
     }
 
     /// The end of each interval (ps).

@@ -32,7 +32,7 @@ impl Readings {
             let scale = if self.every.is_some() { " A second is a simulated microsecond." } else { "" };
             writeln!(writer, "# HELP {metric} {}{}{scale}", help(readings[0].counter), of(unit))?;
             for reading in readings {
-                let labels = labels(&reading.site);
+                let labels = labels(&reading.site, reading.job.as_deref());
                 for (time, value) in self.times().zip(reading.values(self.intervals, unit)) {
                     write!(writer, "{metric}_total{labels} {value}")?;
                     if self.every.is_some() {
@@ -42,9 +42,35 @@ impl Readings {
                 }
             }
         }
+        if self.rates {
+            self.link_rates(writer)?;
+        }
         writeln!(writer, "# EOF")
     }
+
+    /// What the link of each port that sent anything carries, beside what it carried.
+    fn link_rates<W: Write + ?Sized>(&self, writer: &mut W) -> io::Result<()> {
+        let (span, seconds) = if self.every.is_some() { ("simulated microsecond", 1e-6) } else { ("second", 1.0) };
+        writeln!(
+            writer,
+            "# TYPE {LINK_RATE} gauge\n# UNIT {LINK_RATE} bytes\n# HELP {LINK_RATE} Bytes that the link carries in a {span}."
+        )?;
+        for reading in self.all.iter().filter(|reading| reading.counter == Counter::XmitBytes && !reading.doubles) {
+            let (labels, value) = (labels(&reading.site, None), reading.site.rate as f64 / 8.0 * seconds);
+            for time in self.times() {
+                write!(writer, "{LINK_RATE}{labels} {value}")?;
+                if self.every.is_some() {
+                    write!(writer, " {}.{:06}", time / 1_000_000, time % 1_000_000)?;
+                }
+                writeln!(writer)?;
+            }
+        }
+        Ok(())
+    }
 }
+
+/// The metric of what links carry.
+const LINK_RATE: &str = "fabriscope_link_rate_bytes";
 
 /// Prometheus has bytes, not words.
 const fn base(unit: Unit) -> Unit {
@@ -109,12 +135,15 @@ fn help(counter: Counter) -> &'static str {
         Counter::RcvMarks => "Packets received with a mark of congestion.",
         Counter::CnpSent => "Congestion notifications sent.",
         Counter::CnpHandled => "Congestion notifications received.",
+        Counter::XmitBytesOf(_) => "Bytes sent on the port for a job.",
+        Counter::XmitWaitOf(_) => "Time in which packets of a job were ready at the port but could not be sent.",
     }
 }
 
-fn labels(site: &Site) -> String {
+fn labels(site: &Site, job: Option<&str>) -> String {
     let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
     let pairs = [("instance", &site.instance), ("device", &site.device), ("port", &site.port)];
     let pairs = pairs.iter().filter(|(_, value)| !value.is_empty()).map(|(key, value)| format!("{key}=\"{}\"", quoted(value)));
+    let pairs = job.map(|job| format!("job_name=\"{}\"", quoted(job))).into_iter().chain(pairs);
     format!("{{{}}}", pairs.collect::<Vec<_>>().join(","))
 }
