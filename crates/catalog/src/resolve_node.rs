@@ -101,6 +101,7 @@ fn without_part(catalog: &Catalog, node: &Node) -> Result<ResolvedNode, Problem>
         scale_up: None,
         nics: Some(Nics { part: nic.name.clone(), under, slot: node.pcie, host_link: None }),
         expanders: None,
+        wafer: None,
     };
     let layout = NodeLayout {
         part,

@@ -1,6 +1,6 @@
 //! What a program has to know of the simulated machine before it starts.
 
-use fabriscope_catalog::{Aggregation, ExpertLibrary, Interface, Layer, Mpi, Perftest, Rdma, ResolvedCluster, Shmem};
+use fabriscope_catalog::{Aggregation, ExpertLibrary, Hcl, Interface, Layer, Mpi, Perftest, Rdma, ResolvedCluster, Shmem, Wafer};
 use fabriscope_wire::Mtu;
 
 use crate::binding::Binding;
@@ -85,6 +85,10 @@ pub struct Target {
     pub perftest: Option<Perftest>,
     /// Libraries that exchange tokens among experts, by name, and through what each drives adapters.
     pub experts: Vec<(String, Interface, ExpertLibrary)>,
+    /// How HCL cuts operations, where it is the library of the accelerators.
+    pub hcl: Option<Hcl>,
+    /// The cores of the wafer that a node is, if it is one.
+    pub wafer: Option<Wafer>,
     /// Each iteration of a tool is simulated, though it repeats those before: somebody counts or takes down what happens, or others use the
     /// network beside it.
     pub every_iteration: bool,
@@ -168,6 +172,8 @@ impl Target {
             cores: parts.sole().node.dpu.as_ref().and_then(AdapterCores::of),
             perftest: parts.sole().software.perftest.clone().or_else(|| parts.perftest.perftest.clone()),
             experts: parts.experts.iter().filter_map(|part| Some((part.name.clone(), part.interface, part.experts.clone()?))).collect(),
+            hcl: parts.sole().nccl.as_ref().and_then(|part| part.hcl.clone()),
+            wafer: parts.sole().node.layout.part.wafer.clone(),
             every_iteration: true,
         }
     }

@@ -11,11 +11,13 @@ use fabriscope_units::Bytes;
 use crate::collective;
 use crate::experts;
 use crate::gpu;
+use crate::hccl;
 use crate::nccl_tests;
 use crate::omb;
 use crate::perftest;
 use crate::shmem;
 use crate::sockets;
+use crate::wafer;
 use crate::xccl;
 
 /// A program that can be run.
@@ -43,6 +45,10 @@ pub enum Tool {
     App(App),
     /// An exchange of tokens among experts.
     Experts(experts::ExpertTool),
+    /// `hccl_demo`.
+    Hccl,
+    /// An operation on a wafer.
+    Wafer(wafer::WaferTool),
 }
 
 impl Tool {
@@ -61,6 +67,8 @@ impl Tool {
             .chain([Tool::Krylov])
             .chain(App::ALL.iter().copied().map(Tool::App))
             .chain(experts::TOOLS.into_iter().map(Tool::Experts))
+            .chain([Tool::Hccl])
+            .chain(wafer::TOOLS.into_iter().map(Tool::Wafer))
     }
     /// The tool of this name.
     ///
@@ -89,6 +97,8 @@ impl Tool {
             Tool::Krylov => krylov::NAME,
             Tool::App(app) => app.name(),
             Tool::Experts(tool) => tool.name(),
+            Tool::Hccl => hccl::NAME,
+            Tool::Wafer(tool) => tool.name(),
         }
     }
     /// One line of help.
@@ -106,6 +116,8 @@ impl Tool {
             Tool::Krylov => krylov::ABOUT,
             Tool::App(app) => app.about(),
             Tool::Experts(tool) => tool.about(),
+            Tool::Hccl => hccl::ABOUT,
+            Tool::Wafer(tool) => tool.about(),
         }
     }
     /// What the program is and does.
@@ -123,6 +135,8 @@ impl Tool {
             Tool::Krylov => krylov::traits(),
             Tool::App(app) => app.traits(),
             Tool::Experts(tool) => tool.traits(),
+            Tool::Hccl => hccl::traits(),
+            Tool::Wafer(tool) => tool.traits(),
         }
     }
     /// The options of its own command line, where it has a table of them: all but `IMB-MPI1`, whose words are not those of others.
@@ -140,6 +154,8 @@ impl Tool {
             Tool::Krylov => krylov::OPTIONS,
             Tool::App(app) => app.options(),
             Tool::Experts(tool) => tool.options(),
+            Tool::Hccl => hccl::OPTIONS,
+            Tool::Wafer(_) => wafer::OPTIONS,
         }
     }
     /// Whether a `--` among its options is its own: what follows is for one of its tests.
@@ -188,6 +204,8 @@ impl Tool {
             Tool::Krylov => krylov::prepare(args, target),
             Tool::App(app) => app.prepare(args, target),
             Tool::Experts(tool) => tool.prepare(args, target),
+            Tool::Hccl => hccl::prepare(args, target),
+            Tool::Wafer(tool) => tool.prepare(args, target),
         }
     }
 }

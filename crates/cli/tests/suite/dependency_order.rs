@@ -31,6 +31,8 @@ const ORDER: [&str; 50] = [
     "mpi",
     "nccl-runtime",
     "experts",
+    "hcl",
+    "wafer",
     "tool",
     "lustre",
     "engine-storage",
