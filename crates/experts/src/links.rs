@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use fabriscope_machine::{Access, Use};
 use fabriscope_node::{Devices, Memory, ProgramError};
-use fabriscope_units::{Bytes, Rate, Time, Span};
+use fabriscope_units::{Bytes, Rate, Span, Time};
 
 type Path = (Arc<[(u32, Rate)]>, Span);
 

@@ -127,12 +127,21 @@ impl Card {
         // Engines of the ports post and see what comes, no core does.
         let cpu = process.cpu();
         let none = Span::ZERO;
-        process.drive_as(CpuCosts { wqe_build: none, mmio_busy: none, poll_hit: none, poll_empty: none, dma_touch: none, post_recv: none, ..cpu });
+        process.drive_as(CpuCosts {
+            wqe_build: none,
+            mmio_busy: none,
+            poll_hit: none,
+            poll_empty: none,
+            dma_touch: none,
+            post_recv: none,
+            ..cpu
+        });
         let shared = process.segments().of(&job.owner, || {
             RefCell::new(Server { links: Links::default(), mail: vec![Vec::new(); count], ranks: vec![u32::MAX; count] })
         });
         shared.borrow_mut().ranks[gpu as usize] = me;
-        let peers: Vec<u32> = (0..settings.servers).filter(|other| *other != server).map(|other| other * settings.per_server + place).collect();
+        let peers: Vec<u32> =
+            (0..settings.servers).filter(|other| *other != server).map(|other| other * settings.per_server + place).collect();
         let ports = if peers.is_empty() { 0 } else { fabriscope_experts::wires::adapters_of(&process, gpu)?.len() as u32 };
         job.net.fence(&process).await;
         let (mut wires, made) = Wires::open(&process, &job.net, (me, gpu), (&peers, ports))?;

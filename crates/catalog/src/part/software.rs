@@ -11,8 +11,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CollectiveRule, CollectiveRules, DecisionTables, ExpertLibrary, GpuProtocol, Hcl, Interface, Kind, Lustre, MulticastProtocol, Nccl, Offload,
-    OneSidedRules, Part, Psm2, SharedMemory, Shmem, collective_rules, psm2,
+    CollectiveRule, CollectiveRules, DecisionTables, ExpertLibrary, GpuProtocol, Hcl, Interface, Kind, Lustre, MulticastProtocol, Nccl,
+    Offload, OneSidedRules, Part, Psm2, SharedMemory, Shmem, collective_rules, psm2,
 };
 use crate::error::Problem;
 use crate::sourced::Sourced;

@@ -4,7 +4,7 @@
 //! Modelled: calls one behind the other, waited for at the end; what the first accelerator prints.
 //! Not modelled: checks of data, affinity of cores; broadcast, reduce, sends and receives.
 //!
-//! Calls repeat once the first few are over: those beyond are counted, not simulated.
+//! Calls repeat once as many slices are under way as may be: those beyond are counted, not simulated.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -39,7 +39,8 @@ pub(crate) const OPTIONS: &[Opt] = &[
     opt('h', "help", Takes::Nothing, Usual, "show this page"),
 ];
 
-const NOTES: &str = "\nIn place of run_hccl_demo.py on each server: --nodes and --ppn, accelerators of each (default one server, all of them).\n";
+const NOTES: &str =
+    "\nIn place of run_hccl_demo.py on each server: --nodes and --ppn, accelerators of each (default one server, all of them).\n";
 
 /// What the program is.
 #[must_use]
@@ -72,8 +73,7 @@ pub fn prepare(args: &[String], target: &Target) -> Result<Prepared, UsageError>
     let parsed = arguments::parse(NAME, OPTIONS, args)?;
     let conflict = |what: String, remedy: &str| UsageError::Conflict { what, remedy: remedy.to_owned() };
     let mut operands = parsed.operands.iter();
-    let mut s =
-        Request { operation: Operation::AllReduce, sizes: vec![32 << 20], table: false, calls: 10, data_type: "float", element: 4 };
+    let mut s = Request { operation: Operation::AllReduce, sizes: vec![32 << 20], table: false, calls: 10, data_type: "float", element: 4 };
     for given in &parsed.options {
         let text = given.value.as_deref().unwrap_or_default();
         match given.name {
@@ -110,14 +110,18 @@ pub fn prepare(args: &[String], target: &Target) -> Result<Prepared, UsageError>
     if gpus < layout.per_node {
         return Err(conflict(format!("{} accelerators of servers with {gpus}", layout.per_node), "give fewer ranks with --ppn"));
     }
-    let most = if layout.ranks() > FEW { SIMULATED_OF_MANY } else { SIMULATED };
-    let calls = if target.every_iteration { s.calls } else { s.calls.min(most) };
+    let rounds = if layout.ranks() > FEW { ROUNDS_OF_MANY } else { ROUNDS };
     let job = |bytes: &u64| {
-        let settings =
-            Settings { operation: s.operation, servers: layout.nodes, per_server: layout.per_node, bytes: Bytes(*bytes), calls };
-        HclJob::new(target, settings).map(Arc::new)
+        let whole =
+            Settings { operation: s.operation, servers: layout.nodes, per_server: layout.per_node, bytes: Bytes(*bytes), calls: s.calls };
+        let job = HclJob::new(target, whole)?;
+        let calls = rounds.saturating_mul(job.beside());
+        if target.every_iteration || s.calls <= calls {
+            return Ok(Arc::new(job));
+        }
+        HclJob::new(target, Settings { calls, ..whole }).map(Arc::new)
     };
-    let jobs: Vec<Arc<HclJob>> = s.sizes.iter().map(job).collect::<Result<_, _>>().map_err(|error| refused(&error))?;
+    let jobs: Vec<Arc<HclJob>> = s.sizes.iter().map(job).collect::<Result<_, _>>().map_err(|error: HclError| refused(&error))?;
     let main = |_| -> Main {
         let jobs = jobs.clone();
         Box::new(move |process| {
@@ -140,15 +144,17 @@ fn refused(error: &HclError) -> UsageError {
     UsageError::Conflict { what: error.to_string(), remedy }
 }
 
-/// Seconds of a call, over all of them.
-fn mean(ends: &[Span], calls: u32) -> f64 {
+/// Seconds of a call, over all of them, where so many are under way at a time.
+fn mean(ends: &[Span], calls: u32, beside: usize) -> f64 {
     let Some(last) = ends.last() else { return 0.0 };
     let simulated = ends.len();
     let more = f64::from(calls) - simulated as f64;
-    // A call more takes as long as the last ones did.
-    let behind = simulated.div_ceil(2);
-    let begin = ends.get(simulated - 1 - behind.min(simulated - 1)).copied().unwrap_or_default();
-    let slope = if simulated > 1 { (*last - begin).as_s_f64() / behind.min(simulated - 1) as f64 } else { last.as_s_f64() };
+    if more <= 0.0 || simulated <= 2 * beside {
+        return last.as_s_f64() / simulated as f64;
+    }
+    // A call more takes as long as those that others are before and behind.
+    let (begin, end) = (ends[beside - 1], ends[simulated - 1 - beside]);
+    let slope = (end - begin).as_s_f64() / (simulated - 2 * beside) as f64;
     (last.as_s_f64() + slope * more) / f64::from(calls)
 }
 
@@ -159,7 +165,7 @@ fn report(s: &Request, jobs: &[Arc<HclJob>]) -> ToolOutput {
     let mut rows = Vec::new();
     for job in jobs {
         let (bytes, ranks) = (job.settings().bytes, f64::from(job.settings().ranks()));
-        let seconds = mean(&job.ends(), s.calls);
+        let seconds = mean(&job.ends(), s.calls, job.beside() as usize);
         let algorithm = bytes.0 as f64 / seconds.max(1e-12) / 1e9;
         let network = algorithm
             * match s.operation {
@@ -188,8 +194,19 @@ fn report(s: &Request, jobs: &[Arc<HclJob>]) -> ToolOutput {
         let name = format!("(src!=dst, collective={test}, iterations={})", s.calls);
         let _ = writeln!(out.text, "\n{}\n[SUMMARY REPORT]\n{name}\n", "#".repeat(name.len() + 1));
         let redop = |text: &str| if sums { format!("{text:<14}") } else { String::new() };
-        let _ = writeln!(out.text, "{:<14}{:<14}{:<14}{}{:<14}{:<14}{:<14}", "size", "count", "type", redop("redop"), "time", "algo_bw", "nw_bw");
-        let _ = writeln!(out.text, "{:<14}{:<14}{:<14}{}{:<14}{:<14}{:<14}", "(B)", "(elements)", "", redop(""), "(us)", "(GB/s)", "(GB/s)");
+        let _ = writeln!(
+            out.text,
+            "{:<14}{:<14}{:<14}{}{:<14}{:<14}{:<14}",
+            "size",
+            "count",
+            "type",
+            redop("redop"),
+            "time",
+            "algo_bw",
+            "nw_bw"
+        );
+        let _ =
+            writeln!(out.text, "{:<14}{:<14}{:<14}{}{:<14}{:<14}{:<14}", "(B)", "(elements)", "", redop(""), "(us)", "(GB/s)", "(GB/s)");
         for (bytes, count, time, algorithm, network) in rows {
             let (kind, sum) = (s.data_type, redop("sum"));
             let _ = writeln!(out.text, "{bytes:<14}{count:<14}{kind:<14}{sum}{time:<14.3}{algorithm:<14.6}{network:<14.6}");
@@ -207,20 +224,21 @@ const TESTS: [(Operation, &str, &str); 4] = [
 ];
 /// Bytes of an accelerator. Basis: assumed; beyond its memory.
 const MOST: u64 = 1 << 37;
-/// Calls that are simulated; of jobs with more than [`FEW`] accelerators. Basis: assumed; calls are alike from the second on.
-const SIMULATED: u32 = 8;
-const SIMULATED_OF_MANY: u32 = 3;
-const FEW: u32 = 64;
+/// Calls that are simulated, in times of those that are under way together; of jobs with more than [`FEW`] accelerators. Basis: assumed; calls
+/// are alike where others are before and behind them.
+const ROUNDS: u32 = 8;
+const ROUNDS_OF_MANY: u32 = 3;
+const FEW: u32 = 16;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Calls that end at 3, 5, 7, 9 µs: each more takes 2, so that 10 of them take 21.
+    /// Two calls at a time that end at 3, 4, 7, 8, 11, 11 µs: a call more takes 2, so that 10 of them take 19. As many as were simulated take what
+    /// these took.
     #[test]
     fn calls_beyond_go_on() {
-        let ends: Vec<Span> = [3, 5, 7, 9].map(Span::from_us).into();
-        assert!((mean(&ends, 10) - 2.1e-6).abs() < 1e-15 && (mean(&ends, 4) - 2.25e-6).abs() < 1e-15);
-        assert!((mean(&ends[..1], 2) - 3e-6).abs() < 1e-15);
+        let ends: Vec<Span> = [3, 4, 7, 8, 11, 11].map(Span::from_us).into();
+        assert!((mean(&ends, 10, 2) - 1.9e-6).abs() < 1e-15 && (mean(&ends, 6, 2) - 11e-6 / 6.0).abs() < 1e-15);
     }
 }

@@ -225,8 +225,7 @@ fn report(tool: WaferTool, request: &Request, rows: &[Row]) -> ToolOutput {
         let (microseconds, name) = (row.time.as_us_f64(), row.algorithm.name());
         let name = if tool == WaferTool::Broadcast { "flood" } else { name };
         let rate = f64::from(row.bytes) / microseconds.max(1e-9) / 1e3;
-        let _ =
-            writeln!(out.text, "{:<10}{name:>12}{:>12}{:>12}{microseconds:>14.3}{rate:>12.3}", row.bytes, row.cycles, row.model);
+        let _ = writeln!(out.text, "{:<10}{name:>12}{:>12}{:>12}{microseconds:>14.3}{rate:>12.3}", row.bytes, row.cycles, row.model);
     }
     for bytes in &request.sizes {
         let least = rows.iter().filter(|row| row.bytes == *bytes).map(|row| row.time).min().unwrap_or_default();

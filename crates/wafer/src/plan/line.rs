@@ -5,6 +5,7 @@
 use super::{Algorithm, Flow, Hop, Payload, Plan, straight};
 use crate::auto;
 use crate::mesh::{Costs, Mesh};
+use crate::simulate::simulate;
 
 /// The parent of each core of a line; the first is the root.
 pub(super) fn parents(algorithm: Algorithm, cores: u32, count: u64, costs: Costs) -> Vec<u32> {
@@ -18,9 +19,24 @@ pub(super) fn parents(algorithm: Algorithm, cores: u32, count: u64, costs: Costs
             let parent = |core: u32| if core.is_multiple_of(group) { core.saturating_sub(group) } else { core - 1 };
             all.map(parent).collect()
         }
-        Algorithm::Auto => auto::parents(cores, count, costs),
+        Algorithm::Auto => best(cores, count, costs),
         Algorithm::Chain | Algorithm::Ring | Algorithm::Snake => all.map(|core| core.saturating_sub(1)).collect(),
     }
+}
+
+/// The best of all trees by the model, or one of the others where the simulation of a line says so.
+fn best(cores: u32, count: u64, costs: Costs) -> Vec<u32> {
+    let mesh = Mesh { columns: cores, rows: 1 };
+    let line: Vec<u32> = (0..cores).collect();
+    let others = [Algorithm::Star, Algorithm::Chain, Algorithm::Tree, Algorithm::TwoPhase];
+    let trees = std::iter::once(auto::parents(cores, count, costs)).chain(others.map(|other| parents(other, cores, count, costs)));
+    let timed = trees.map(|tree| {
+        let mut plan = Plan::default();
+        reduce(&mut plan, &line, &tree, (count, Payload::Sum), &[]);
+        plan.close();
+        (simulate(mesh, costs, &plan).cycles, tree)
+    });
+    timed.min_by_key(|(cycles, _)| *cycles).map(|(_, tree)| tree).unwrap_or_default()
 }
 
 /// Adds the streams of a sum at the first core of `line`, to which each core has its own elements and what came `before`, or that alone. All

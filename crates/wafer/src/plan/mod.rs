@@ -75,7 +75,7 @@ pub enum Algorithm {
     Tree,
     /// Chains in groups of the root of the line's length, then a chain of their first cores.
     TwoPhase,
-    /// The best tree by the model.
+    /// The best tree by the model, or the best of the others where that is better by the simulation.
     Auto,
     /// Parts around a ring; of all-reduce only.
     Ring,
@@ -85,15 +85,8 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// All, in the order of a list.
-    pub const ALL: [Algorithm; 7] = [
-        Algorithm::Star,
-        Algorithm::Chain,
-        Algorithm::Tree,
-        Algorithm::TwoPhase,
-        Algorithm::Auto,
-        Algorithm::Ring,
-        Algorithm::Snake,
-    ];
+    pub const ALL: [Algorithm; 7] =
+        [Algorithm::Star, Algorithm::Chain, Algorithm::Tree, Algorithm::TwoPhase, Algorithm::Auto, Algorithm::Ring, Algorithm::Snake];
     /// Its name on a command line.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -57,7 +57,13 @@ fn sums_are_whole_at_all() {
                 for core in 0..mesh.cores() {
                     let touches = |flow: &Flow| flow.from == core || flow.route.iter().any(|hop| hop.delivers && hop.to == core);
                     let whole = |number: usize| values[number].iter().all(|times| *times == 1);
-                    let mut got: Vec<(u64, u64)> = plan.flows.iter().enumerate().filter(|(at, flow)| whole(*at) && touches(flow)).map(|(_, flow)| (flow.first, flow.count)).collect();
+                    let mut got: Vec<(u64, u64)> = plan
+                        .flows
+                        .iter()
+                        .enumerate()
+                        .filter(|(at, flow)| whole(*at) && touches(flow))
+                        .map(|(_, flow)| (flow.first, flow.count))
+                        .collect();
                     got.sort_unstable();
                     got.dedup();
                     let all: u64 = got.iter().map(|(_, count)| count).sum();
