@@ -119,8 +119,8 @@ fn naive(mesh: Mesh, costs: Costs, plan: &Plan, depth: usize) -> u64 {
                 }
             }
         }
-        for core in 0..cores {
-            let ramp = links + core;
+        for ramp in links..links + cores {
+            let core = ramp - links;
             let Some(number) = machine.outputs[ramp].order.front().copied() else { continue };
             let (flow, wavelet) = (&plan.flows[number], machine.outputs[ramp].passed);
             let ready = |before: &u32| {

@@ -67,7 +67,7 @@ impl WaferTool {
     /// What the program is.
     #[must_use]
     pub fn traits(self) -> Traits {
-        Traits { ranks: Ranks::One, sizes: SizeOption::Range, data: Data::OnGpus, ..Traits::new(Suite::Wafer, Carried::AnyCollective) }
+        Traits { ranks: Ranks::One, sizes: SizeOption::Range, data: Data::OnGpus, ..Traits::new(Suite::Wafer, Carried::Exchange) }
     }
     const fn operation(self) -> Operation {
         match self {
