@@ -121,7 +121,7 @@ impl HclJob {
     pub fn ends(&self) -> Vec<Span> {
         self.ends.lock().first().cloned().unwrap_or_default()
     }
-    /// Calls that are under way at a time at most.
+    /// Calls that are in progress at a time at most.
     #[must_use]
     pub fn beside(&self) -> u32 {
         u32::try_from(u64::from(*self.hcl.in_flight).div_ceil(self.slices.count())).unwrap_or(1).max(1)

@@ -1,7 +1,7 @@
 //! HCL as software: how it cuts operations among the ports of Gaudi, and what its steps cost beside the bytes that they move.
 //!
 //! Source: HCL (<https://github.com/HabanaAI/HCL>), hcl/src/platform/gen2_arch_common: slices, pools of buffers; the parts say which.
-//! Modelled: the size of a slice, slices that are under way at a time, the cost of a call and of a step.
+//! Modelled: the size of a slice, slices that are in progress at a time, the cost of a call and of a step.
 //! Not modelled: time to connect, adapters of the host in the place of the ports.
 
 use fabriscope_units::{Bytes, Span};
@@ -17,7 +17,7 @@ use crate::sourced::Sourced;
 pub struct Hcl {
     /// Bytes of a slice for each accelerator that takes part.
     pub slice: Sourced<Bytes>,
-    /// Slices under way at a time: buffers in which parts are added up.
+    /// Slices in progress at a time: buffers in which parts are added up.
     pub in_flight: Sourced<u32>,
     /// Core time of a call.
     pub call: Sourced<Span>,
@@ -31,7 +31,7 @@ impl Hcl {
             return Err(Problem::at(&["hcl", "slice", "value"], "slices of nothing", "use for example \"512 KiB\""));
         }
         if *self.in_flight == 0 {
-            return Err(Problem::at(&["hcl", "in_flight", "value"], "no slice under way", "use 1 or more"));
+            return Err(Problem::at(&["hcl", "in_flight", "value"], "no slice in flight", "use 1 or more"));
         }
         Ok(())
     }

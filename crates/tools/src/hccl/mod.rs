@@ -4,7 +4,7 @@
 //! Modelled: calls one behind the other, waited for at the end; what the first accelerator prints.
 //! Not modelled: checks of data, affinity of cores; broadcast, reduce, sends and receives.
 //!
-//! Calls repeat once as many slices are under way as may be: those beyond are counted, not simulated.
+//! Calls repeat once as many slices are in progress as may be: those beyond are counted, not simulated.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -144,7 +144,7 @@ fn refused(error: &HclError) -> UsageError {
     UsageError::Conflict { what: error.to_string(), remedy }
 }
 
-/// Seconds of a call, over all of them, where so many are under way at a time.
+/// Seconds of a call, over all of them, where so many are in progress at a time.
 fn mean(ends: &[Span], calls: u32, beside: usize) -> f64 {
     let Some(last) = ends.last() else { return 0.0 };
     let simulated = ends.len();
@@ -224,7 +224,7 @@ const TESTS: [(Operation, &str, &str); 4] = [
 ];
 /// Bytes of an accelerator. Basis: assumed; beyond its memory.
 const MOST: u64 = 1 << 37;
-/// Calls that are simulated, in times of those that are under way together; of jobs with more than [`FEW`] accelerators. Basis: assumed; calls
+/// Calls that are simulated, in times of those that are in progress together; of jobs with more than [`FEW`] accelerators. Basis: assumed; calls
 /// are alike where others are before and behind them.
 const ROUNDS: u32 = 8;
 const ROUNDS_OF_MANY: u32 = 3;
