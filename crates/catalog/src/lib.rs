@@ -86,6 +86,7 @@ pub use part::{EachRegistration, MulticastProtocol};
 pub use part::{ExpertLibrary, Poster, TokenForwarding};
 pub use part::{Experts, Latent, Model, Transformer};
 pub use part::{GpuDirect, GpuPeers, GpuProtocol, Nearness, Registration};
+pub use part::{Hcl, Wafer};
 pub use part::{Lnet, Lustre, LustreClient, LustreData, LustreMetadata};
 pub use part::{Nccl, Step, StepParameters, Variable, Vendor};
 pub use part::{NodeDrives, NvmeOffload, NvmeStack};

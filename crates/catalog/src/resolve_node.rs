@@ -102,6 +102,7 @@ fn without_part(catalog: &Catalog, node: &Node) -> Result<ResolvedNode, Problem>
         nics: Some(Nics { part: nic.name.clone(), under, slot: node.pcie, host_link: None }),
         expanders: None,
         drives: None,
+        wafer: None,
     };
     let layout = NodeLayout {
         part,

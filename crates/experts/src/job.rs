@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fabriscope_catalog::{ExpertLibrary, Interface, Poster, Rdma};
-use fabriscope_node::{Record, exchange_keys};
+use fabriscope_node::{Process, Record, exchange_keys};
 use fabriscope_platform::{Binding, Target, path_mtu};
 use fabriscope_units::{Bytes, Rate, Span};
 use fabriscope_verbs::{Lid, Mtu, QpNum, Rkey};
@@ -124,17 +124,23 @@ pub(crate) struct Contact {
 }
 
 /// How ranks meet.
-pub(crate) struct Net {
+pub struct Net {
     /// The adapters' transport is SRD.
-    pub unordered: bool,
-    pub mtu: Mtu,
-    pub store: fabriscope_node::exchange::Exchange<Tables>,
+    pub(crate) unordered: bool,
+    pub(crate) mtu: Mtu,
+    pub(crate) store: fabriscope_node::exchange::Exchange<Tables>,
 }
 
 impl Net {
+    /// For the adapters of a machine like `target`.
+    #[must_use]
     pub fn of(target: &Target) -> Net {
         let store = fabriscope_node::exchange::Exchange::default();
         Net { unordered: target.interface == Interface::Efa, mtu: path_mtu(target.mtu), store }
+    }
+    /// Waits until all ranks have told what they tell.
+    pub async fn fence(&self, process: &Process) {
+        self.store.fence(process).await;
     }
 }
 

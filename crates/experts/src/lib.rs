@@ -11,6 +11,7 @@ mod forwarded;
 mod forwarding;
 mod gathered;
 mod job;
+pub mod links;
 mod merge;
 mod node;
 mod plan;
@@ -20,8 +21,8 @@ mod rank;
 mod routing;
 mod scattered;
 pub mod whole;
-mod wires;
+pub mod wires;
 
-pub use job::{Exchange, ExchangeError, Job, Kernel, NamedLibrary, Phase};
+pub use job::{Exchange, ExchangeError, Job, Kernel, NamedLibrary, Net, Phase};
 pub use program::run;
 pub use routing::{Routing, Shape};

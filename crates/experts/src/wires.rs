@@ -16,9 +16,11 @@ use fabriscope_verbs::{
 use crate::job::{Contact, ContactOf, Net};
 
 /// An adapter of this GPU.
-pub(crate) struct Rail {
+pub struct Rail {
+    /// Which of the node.
     pub nic: usize,
     pd: PdId,
+    /// Where it completes.
     pub cq: CqId,
     memory: Mr,
     /// The queue pair of all connections, over SRD.
@@ -29,7 +31,8 @@ pub(crate) struct Rail {
 
 /// A connection to a peer.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wire {
+pub struct Wire {
+    /// By which adapter.
     pub rail: usize,
     qp: QpNum,
     to: Option<UdDestination>,
@@ -37,13 +40,17 @@ pub(crate) struct Wire {
 }
 
 /// Those of a rank.
-pub(crate) struct Wires {
+pub struct Wires {
+    /// Its adapters.
     pub rails: Vec<Rail>,
     wires: BTreeMap<(u32, u32), Wire>,
 }
 
 /// The adapters of a GPU: the nearest, shared with those GPUs to which the same are nearest.
-pub(crate) fn adapters_of(process: &Process, gpu: u32) -> Result<Vec<usize>, ProgramError> {
+///
+/// # Errors
+/// A node without adapters.
+pub fn adapters_of(process: &Process, gpu: u32) -> Result<Vec<usize>, ProgramError> {
     let machine = process.devices()?.machine();
     let (gpus, nics) = (machine.gpus(), machine.nics());
     let near = |gpu: usize| -> Vec<usize> {
@@ -66,10 +73,13 @@ pub(crate) fn adapters_of(process: &Process, gpu: u32) -> Result<Vec<usize>, Pro
 }
 
 /// Queue pairs that were made: to whom, of which lane.
-type Made = Vec<(u32, u32, Wire)>;
+pub type Made = Vec<(u32, u32, Wire)>;
 
 impl Wires {
     /// Opens the adapters of a GPU and makes queue pairs to `peers`, each with so many lanes.
+    ///
+    /// # Errors
+    /// Nodes without adapters, and adapters that refuse.
     pub fn open(process: &Process, net: &Net, (me, gpu): (u32, u32), (peers, lanes): (&[u32], u32)) -> Result<(Wires, Made), ProgramError> {
         let mut rails = Vec::new();
         let mut made = Vec::new();
@@ -98,6 +108,9 @@ impl Wires {
     }
 
     /// Connects them, when all ranks have told of theirs.
+    ///
+    /// # Errors
+    /// A peer that has told of no other end.
     pub fn connect(&mut self, process: &Process, net: &Net, me: u32, made: Vec<(u32, u32, Wire)>) -> Result<(), ProgramError> {
         for (peer, lane, wire) in made {
             let other = net.store.get(me, ContactOf { from: peer, to: me, lane });
@@ -118,6 +131,9 @@ impl Wires {
     }
 
     /// Writes to a peer, now; what arrives says `words`.
+    ///
+    /// # Errors
+    /// A peer without connection, a queue without room.
     pub fn write(&self, process: &Process, (peer, lane): (u32, u32), bytes: Bytes, words: AppWords) -> Result<(), ProgramError> {
         let wire = self.wires.get(&(peer, lane)).ok_or_else(|| ProgramError(format!("rank {peer} is not connected on lane {lane}")))?;
         let rail = &self.rails[wire.rail];
@@ -134,6 +150,9 @@ impl Wires {
     }
 
     /// Takes completions of what was written, so that there is room.
+    ///
+    /// # Errors
+    /// A write that failed.
     pub fn clean(&self, process: &Process) -> Result<(), ProgramError> {
         let now = process.now();
         let mut found: Vec<Wc> = Vec::new();
@@ -147,6 +166,7 @@ impl Wires {
     }
 
     /// What was said with messages that can be seen now.
+    #[must_use]
     pub fn heard(&self, process: &Process) -> Vec<AppWords> {
         let now = process.now();
         let mut all = Vec::new();
@@ -161,6 +181,7 @@ impl Wires {
     }
 
     /// Where the next message of each adapter shows.
+    #[must_use]
     pub fn watches(&self, process: &Process) -> Vec<(usize, WatchId, u64)> {
         let now = process.now();
         self.rails.iter().map(|rail| (rail.nic, rail.watch, process.nic(rail.nic, |nic| nic.watch_count(rail.watch, now)) + 1)).collect()
@@ -197,7 +218,7 @@ pub(crate) fn failed(error: VerbsError) -> ProgramError {
 }
 
 /// Until when a program waits that waits for ever.
-pub(crate) const FOR_EVER: Time = Time::MAX;
+pub const FOR_EVER: Time = Time::MAX;
 /// Requests of a connection that can be outstanding. Basis: published (DeepEP, deep_ep/buffer.py: NVSHMEM_QP_DEPTH).
 const DEPTH: u32 = 1024;
 /// Entries of a completion queue, and of the queue of SRD. Basis: assumed; as large as adapters take.

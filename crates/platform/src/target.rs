@@ -1,7 +1,7 @@
 //! What a program has to know of the simulated machine before it starts.
 
 use fabriscope_catalog::{
-    Aggregation, Drive, ExpertLibrary, Interface, Layer, Mpi, NvmeOffload, Perftest, Rdma, ResolvedCluster, Shmem, Software,
+    Aggregation, Drive, ExpertLibrary, Hcl, Interface, Layer, Mpi, NvmeOffload, Perftest, Rdma, ResolvedCluster, Shmem, Software, Wafer,
 };
 use fabriscope_wire::Mtu;
 
@@ -95,6 +95,10 @@ pub struct Target {
     pub node_drives: Option<(String, u32)>,
     /// Libraries that call procedures on other nodes, those that shuffle, and what carries out commands of NVMe.
     pub services: Vec<Software>,
+    /// How HCL cuts operations, where it is the library of the accelerators.
+    pub hcl: Option<Hcl>,
+    /// The cores of the wafer that a node is, if it is one.
+    pub wafer: Option<Wafer>,
     /// Each iteration of a tool is simulated, though it repeats those before: somebody counts or takes down what happens, or others use the
     /// network beside it.
     pub every_iteration: bool,
@@ -182,6 +186,8 @@ impl Target {
             drives: parts.drives.clone(),
             node_drives: parts.sole().node.layout.part.drives.as_ref().map(|drives| (drives.part.clone(), *drives.count)),
             services: parts.services.clone(),
+            hcl: parts.sole().nccl.as_ref().and_then(|part| part.hcl.clone()),
+            wafer: parts.sole().node.layout.part.wafer.clone(),
             every_iteration: true,
         }
     }

@@ -63,6 +63,8 @@ fn tools() -> String {
             Suite::Sockets => "sockets",
             Suite::Gpu => "GPUs of a node",
             Suite::Experts => "experts of a model",
+            Suite::Hccl => "HCL",
+            Suite::Wafer => "wafers",
             Suite::Single => "others",
         };
         let words = option(tool.name(), &format!("{}: {}", tool.name(), tool.about()));

@@ -23,6 +23,10 @@ pub enum Suite {
     Gpu,
     /// Exchanges of tokens among experts.
     Experts,
+    /// Programs of HCL.
+    Hccl,
+    /// Operations on a wafer.
+    Wafer,
     /// A program that stands alone.
     Single,
 }

@@ -2,12 +2,14 @@
 //!
 //! Each family parses the tools' own command lines, runs the tools' own loops, and prints the tools' own bytes: [`perftest`] on verbs,
 //! [`omb`] and [`collective`] on the MPI library of `fabriscope-mpi`, [`shmem`] on its OpenSHMEM, [`nccl_tests`] and [`xccl`] on the
-//! collective library of `fabriscope-nccl-runtime`, [`sockets`] on the kernel's TCP, [`gpu`] on the GPUs of a node. [`Tool`] finds a
+//! collective library of `fabriscope-nccl-runtime`, [`hccl`] on HCL, [`sockets`] on the kernel's TCP, [`gpu`] on the GPUs of a node, [`wafer`] on the
+//! cores of a wafer. [`Tool`] finds a
 //! program by its name.
 
 pub mod collective;
 pub mod experts;
 pub mod gpu;
+pub mod hccl;
 pub mod nccl_tests;
 mod offload;
 pub mod omb;
@@ -17,6 +19,7 @@ mod repeats;
 pub mod shmem;
 pub mod sockets;
 mod tool;
+pub mod wafer;
 pub mod xccl;
 
 pub use fabriscope_apps as apps;

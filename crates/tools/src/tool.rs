@@ -14,11 +14,13 @@ use fabriscope_units::Bytes;
 use crate::collective;
 use crate::experts;
 use crate::gpu;
+use crate::hccl;
 use crate::nccl_tests;
 use crate::omb;
 use crate::perftest;
 use crate::shmem;
 use crate::sockets;
+use crate::wafer;
 use crate::xccl;
 
 /// A program that can be run.
@@ -52,6 +54,10 @@ pub enum Tool {
     SparkShuffle,
     /// An exchange of tokens among experts.
     Experts(experts::ExpertTool),
+    /// `hccl_demo`.
+    Hccl,
+    /// An operation on a wafer.
+    Wafer(wafer::WaferTool),
 }
 
 impl Tool {
@@ -70,6 +76,8 @@ impl Tool {
             .chain([Tool::Krylov, Tool::Nvme, Tool::Rpc, Tool::SparkShuffle])
             .chain(App::ALL.iter().copied().map(Tool::App))
             .chain(experts::TOOLS.into_iter().map(Tool::Experts))
+            .chain([Tool::Hccl])
+            .chain(wafer::TOOLS.into_iter().map(Tool::Wafer))
     }
     /// The tool of this name.
     ///
@@ -101,6 +109,8 @@ impl Tool {
             Tool::SparkShuffle => spark::NAME,
             Tool::App(app) => app.name(),
             Tool::Experts(tool) => tool.name(),
+            Tool::Hccl => hccl::NAME,
+            Tool::Wafer(tool) => tool.name(),
         }
     }
     /// One line of help.
@@ -121,6 +131,8 @@ impl Tool {
             Tool::SparkShuffle => spark::ABOUT,
             Tool::App(app) => app.about(),
             Tool::Experts(tool) => tool.about(),
+            Tool::Hccl => hccl::ABOUT,
+            Tool::Wafer(tool) => tool.about(),
         }
     }
     /// What the program is and does.
@@ -141,6 +153,8 @@ impl Tool {
             Tool::SparkShuffle => spark::traits(),
             Tool::App(app) => app.traits(),
             Tool::Experts(tool) => tool.traits(),
+            Tool::Hccl => hccl::traits(),
+            Tool::Wafer(tool) => tool.traits(),
         }
     }
     /// The options of its own command line, where it has a table of them: all but `IMB-MPI1`, whose words are not those of others.
@@ -161,6 +175,8 @@ impl Tool {
             Tool::SparkShuffle => spark::OPTIONS,
             Tool::App(app) => app.options(),
             Tool::Experts(tool) => tool.options(),
+            Tool::Hccl => hccl::OPTIONS,
+            Tool::Wafer(_) => wafer::OPTIONS,
         }
     }
     /// Whether a `--` among its options is its own: what follows is for one of its tests.
@@ -212,6 +228,8 @@ impl Tool {
             Tool::SparkShuffle => spark::prepare(args, target),
             Tool::App(app) => app.prepare(args, target),
             Tool::Experts(tool) => tool.prepare(args, target),
+            Tool::Hccl => hccl::prepare(args, target),
+            Tool::Wafer(tool) => tool.prepare(args, target),
         }
     }
 }

@@ -13,6 +13,7 @@ mod experts;
 mod file_system;
 mod gpu;
 mod gpu_protocol;
+mod hcl;
 mod interconnect;
 mod iwarp;
 mod kernel;
@@ -37,6 +38,7 @@ mod shuffle;
 mod software;
 mod spliced;
 mod switch;
+mod wafer;
 
 use std::fmt;
 
@@ -59,6 +61,7 @@ pub use experts::{ExpertLibrary, Poster, TokenForwarding};
 pub use file_system::{Controller, FileSystem, PublishedRates, Routers, Servers, Uplinks};
 pub use gpu::{Block, Compute, CopyEngines, Gpu, GpuCalls, GpuMemory, Mapped, MemoryKind, Pageable, PeerAccess, ScaleUpPorts, Vendor};
 pub use gpu_protocol::{GpuDirect, GpuPeers, GpuProtocol, Nearness, Registration};
+pub use hcl::Hcl;
 pub use interconnect::{Interconnect, InterconnectKind};
 pub use iwarp::{Iwarp, OffloadControl};
 pub use kernel::Kernel;
@@ -89,6 +92,7 @@ pub use software::{
 };
 pub(crate) use switch::check_ecn;
 pub use switch::{Ecn, Forwarding, Pfc, Switch};
+pub use wafer::Wafer;
 
 /// The kind of a part; one folder of the catalogue each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -11,7 +11,7 @@ use fabriscope_units::{Bytes, Rate, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Kind, MemoryKind, Part, PcieSlot};
+use super::{Kind, MemoryKind, Part, PcieSlot, Wafer};
 use crate::error::Problem;
 use crate::sourced::Sourced;
 
@@ -243,6 +243,9 @@ pub struct NodePart {
     /// The drives behind PCI Express that jobs may use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drives: Option<NodeDrives>,
+    /// The cores of a wafer, where its dies stand for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wafer: Option<Wafer>,
 }
 
 /// Drives of a node. Not modelled: where they hang; what they move shares no link with GPUs and adapters.
@@ -414,6 +417,7 @@ impl Part for NodePart {
             self.check_under("nics", &nics.under, true)?;
             check_way("nics", nics.slot, nics.host_link.as_ref())?;
         }
+        self.wafer.as_ref().map_or(Ok(()), Wafer::check)?;
         if let Some(expanders) = &self.expanders {
             self.check_under("expanders", &expanders.under, false)?;
         }

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CollectiveRule, CollectiveRules, DecisionTables, ExpertLibrary, GpuProtocol, Interface, Kind, Lustre, MulticastProtocol, Nccl,
+    CollectiveRule, CollectiveRules, DecisionTables, ExpertLibrary, GpuProtocol, Hcl, Interface, Kind, Lustre, MulticastProtocol, Nccl,
     NvmeStack, Offload, OneSidedRules, Part, Psm2, RpcLibrary, SharedMemory, Shmem, ShuffleLibrary, collective_rules, psm2,
 };
 use crate::error::Problem;
@@ -301,6 +301,9 @@ pub struct Software {
     /// Its costs, if it is a collective communication library of GPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nccl: Option<Nccl>,
+    /// How it cuts operations among the ports of accelerators, if it is HCL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hcl: Option<Hcl>,
     /// Its costs, if it exchanges tokens among experts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub experts: Option<ExpertLibrary>,
@@ -356,6 +359,7 @@ impl Part for Software {
         self.experts.as_ref().map_or(Ok(()), ExpertLibrary::check)?;
         self.rpc.as_ref().map_or(Ok(()), RpcLibrary::check)?;
         self.shuffle.as_ref().map_or(Ok(()), ShuffleLibrary::check)?;
+        self.hcl.as_ref().map_or(Ok(()), Hcl::check)?;
         if let Some(shmem) = &self.shmem {
             shmem.check()?;
             if self.mpi.is_none() {

@@ -65,6 +65,7 @@ fn devices_are_as_many_as_published() {
         ("aws-p5", 2, 8, 32),
         ("azure-ndv4", 2, 8, 8),
         ("hls-gaudi2", 2, 8, 24),
+        ("hls-3", 2, 8, 24),
         ("opa100-a40", 2, 1, 1),
         ("ibex-a100x4", 1, 4, 2),
     ] {
@@ -97,6 +98,7 @@ fn scale_up_totals_are_the_published_ones() {
         // Seven links of 64 GB/s each way; three ports of 100 GbE to each of seven.
         ("hgx-mi300x", 896),
         ("hls-gaudi2", 525),
+        ("hls-3", 1050),
     ] {
         let machine = machine(&catalog, name);
         for gpu in 0..machine.gpus().len() {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A crate may depend on those before it.
-const ORDER: [&str; 53] = [
+const ORDER: [&str; 55] = [
     "prefetch",
     "streams",
     "units",
@@ -31,6 +31,8 @@ const ORDER: [&str; 53] = [
     "mpi",
     "nccl-runtime",
     "experts",
+    "hcl",
+    "wafer",
     "tool",
     "lustre",
     "engine-storage",

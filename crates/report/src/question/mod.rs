@@ -12,6 +12,7 @@ mod beneath;
 mod broadcast;
 mod generation;
 mod gpu;
+mod hccl;
 mod krylov;
 mod names;
 mod nccl;
@@ -235,7 +236,7 @@ impl Kind {
         };
         match traits.suite {
             Suite::Perftest => Kind::Perftest,
-            Suite::NcclTests | Suite::OmbXccl => Kind::Nccl,
+            Suite::NcclTests | Suite::OmbXccl | Suite::Hccl => Kind::Nccl,
             Suite::Gpu => Kind::Gpus,
             _ if traits.is_collective() => Kind::Collectives,
             _ => Kind::PointToPoint,
@@ -254,7 +255,7 @@ pub fn metric_of(row: &Row) -> String {
 /// # Errors
 /// A row of a modelled benchmark with a size or a value that no run can have.
 pub fn ask(measured: &Measured, row: &Row) -> Result<Requested, MeasuredError> {
-    let apart = [gpu::ask, nccl::ask, broadcast::ask, krylov::ask, generation::ask, sockets::ask, beneath::ask];
+    let apart = [gpu::ask, nccl::ask, hccl::ask, broadcast::ask, krylov::ask, generation::ask, sockets::ask, beneath::ask];
     if let Some(asked) = apart.into_iter().find_map(|ask| ask(row)) {
         return Ok(asked);
     }
@@ -287,6 +288,9 @@ pub fn has_job(row: &Row) -> bool {
 /// The phrases of a row's variant that say nothing of the run.
 #[must_use]
 pub fn unread(row: &Row) -> Vec<String> {
+    if hccl::ask(row).is_some() {
+        return Vec::new();
+    }
     let words = tool_of(&row.benchmark).ok().and_then(|named| Words::of(&named.tool.traits(), &row.variant).ok());
     words.map(|words| words.unread).unwrap_or_default()
 }

@@ -55,7 +55,7 @@ fn unknown(benchmark: &str, name: &str) -> String {
 /// Messages, what perftest has, operations that a program waits for, those of NCCL, bytes on sockets.
 fn is_answered(traits: &Traits) -> bool {
     match (traits.suite, traits.operation) {
-        (Suite::Perftest | Suite::NcclTests | Suite::Sockets, _) | (Suite::Omb | Suite::OmbXccl, Operation::Message) => true,
+        (Suite::Perftest | Suite::NcclTests | Suite::Hccl | Suite::Sockets, _) | (Suite::Omb | Suite::OmbXccl, Operation::Message) => true,
         (Suite::Omb, Operation::Put | Operation::Get | Operation::Accumulate | Operation::GetAccumulate | Operation::SingleUpdate) => true,
         (Suite::Omb, Operation::Collective(_)) => traits.measures == Measures::Latency,
         (_, Operation::Message) => traits.ranks == Ranks::TwoOnOneNode,

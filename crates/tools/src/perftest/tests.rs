@@ -35,6 +35,8 @@ fn target() -> Target {
         processor: None,
         cores: None,
         perftest: None,
+        hcl: None,
+        wafer: None,
         every_iteration: false,
         experts: Vec::new(),
     }

@@ -13,6 +13,8 @@ fn place(traits: &Traits) -> (&'static str, u32) {
     match (traits.suite, traits.data) {
         (Suite::Gpu, _) => ("gdrcopy-v100", 1),
         (Suite::Experts, _) => ("azure-ndh100v5", 2),
+        (Suite::Hccl, _) => ("gaudi2-1024", 1),
+        (Suite::Wafer, _) => ("cs-2-16", 1),
         (Suite::NcclTests, _) => ("azure-nda100v4", 1),
         (Suite::OmbXccl, _) => ("azure-ndh100v5", 2),
         (_, Data::OnGpus) => ("olivia-gh200-ss11", 1),
@@ -40,7 +42,8 @@ fn line(tool: Tool, traits: &Traits) -> String {
         (Suite::Sockets, _) => "-l 0.001",
         (Suite::Experts, _) if traits.measures == Measures::Bandwidth && tool.name() == "efa_alltoall" => "--msgs 4",
         (Suite::Experts, _) => "--num-tokens 8",
-        (Suite::Gpu, _) => "",
+        (Suite::Hccl, _) => "--size 1m --loop 2",
+        (Suite::Gpu | Suite::Wafer, _) => "",
     };
     let size = match traits.sizes {
         SizeOption::One => "-s 8",
