@@ -6,6 +6,7 @@
 
 mod amg;
 mod bspmm;
+mod cause;
 mod grid;
 mod hpcg;
 mod lammps_reax;
@@ -28,6 +29,7 @@ use fabriscope_tool::Operation::Iteration;
 use fabriscope_tool::arguments::{Opt, Parsed};
 use fabriscope_tool::{PerNode, Placing, Prepared, Ranks, Rows, SizeOption, Suite, Traits, UsageError, mpi_for};
 
+pub use cause::{ByCause, Cause};
 pub use grid::{Grid, block, dims_create};
 pub use plan::{Act, Plan};
 pub use report::{Spent, report};

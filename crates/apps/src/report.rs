@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 
-use fabriscope_tool::{Point, ToolOutput};
+use fabriscope_tool::{Point, Spending, ToolOutput};
 use fabriscope_units::{Bytes, Span};
 
+use crate::cause::{ByCause, Cause};
 use crate::plan::Plan;
 use crate::step::Phase;
 
@@ -13,6 +14,8 @@ use crate::step::Phase;
 pub struct Spent {
     /// By phase, as [`Phase::all`] lists them.
     pub phases: Vec<Span>,
+    /// What each of them passed with.
+    pub causes: Vec<ByCause>,
     /// In all.
     pub total: Span,
 }
@@ -37,7 +40,7 @@ pub fn report(plan: &Plan, spent: &[Spent]) -> ToolOutput {
         if plan.common.node_seconds.is_some() { " (given)" } else { " (memory's rate)" },
     );
     let _ = writeln!(text, "{:<26}{:>12}{:>16}{:>14}{:>14}{:>11}", "# Call", "Calls", "Bytes", "Mean(us)", "Max(us)", "Share(%)");
-    let mut points = Vec::new();
+    let (mut points, mut spending) = (Vec::new(), Vec::new());
     let mut point = |metric, unit, value| points.push(Point { size: Bytes::ZERO, metric, unit, value });
     for phase in Phase::all() {
         let of = |spent: &Spent| spent.phases.get(phase.index()).copied().unwrap_or_default().as_us_f64() / each;
@@ -50,6 +53,13 @@ pub fn report(plan: &Plan, spent: &[Spent]) -> ToolOutput {
         let share = if iteration > 0.0 { 100.0 * mean / iteration } else { 0.0 };
         let (calls, bytes) = (calls as f64 / ranks, bytes as f64 / ranks);
         let _ = writeln!(text, "{:<26}{calls:>12.2}{bytes:>16.0}{mean:>14.2}{most:>14.2}{share:>11.1}", phase.name());
+        for (place, cause) in Cause::ALL.into_iter().enumerate() {
+            let of = |spent: &Spent| spent.causes.get(phase.index()).map_or(Span::ZERO, |causes| causes[place]).as_us_f64() / each;
+            let us = spent.iter().map(of).sum::<f64>() / ranks;
+            if us > 0.0 && phase != Phase::Compute {
+                spending.push(Spending { call: phase.name(), cause: cause.name(), us });
+            }
+        }
         point(phase.name(), "us", mean);
     }
     let _ = writeln!(text, "{:<26}{:>12}{:>16}{:>14}{iteration:>14.2}{:>11.1}", "Iteration", "", "", "", 100.0);
@@ -67,7 +77,7 @@ pub fn report(plan: &Plan, spent: &[Spent]) -> ToolOutput {
         let _ = writeln!(text, "# {}: {value:.5e} {}", merit.name, merit.unit);
         point(merit.name, merit.unit, value);
     }
-    ToolOutput { text, points, remarks: remarks(plan), ..ToolOutput::default() }
+    ToolOutput { text, points, spending, remarks: remarks(plan), ..ToolOutput::default() }
 }
 
 /// A line for each operation and algorithm: `allreduce of 512 ranks: recursive_doubling at 8 bytes`.
