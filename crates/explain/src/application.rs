@@ -43,7 +43,8 @@ fn with_library(catalog: &Catalog, parts: &ResolvedCluster, given: &str) -> Resu
     let software = catalog.software(name)?;
     let nic = &parts.sole().node.nic;
     if software.interface != nic.interface && software.interface != Interface::Sockets {
-        let what = format!("`{name}` drives adapters through {}, but `{}` is driven through {}", software.interface, nic.name, nic.interface);
+        let what =
+            format!("`{name}` drives adapters through {}, but `{}` is driven through {}", software.interface, nic.name, nic.interface);
         return Err(LabError::refused(what, "name a library for this adapter, as `fabriscope list software` has them"));
     }
     if software.mpi.is_none() {
@@ -261,7 +262,7 @@ fn twice(outcome: &mut Outcome, account: &Account, faster: &[(&'static str, f64)
 
 /// The rows of both, in the order of the first, and by what they differ.
 fn compare(outcome: &mut Outcome, one: &Account, other: &Account) {
-    let seconds = |of: &Account, title: &str| of.leaves().filter(|row| row.title() == title).map(|row| row.seconds).sum::<f64>();
+    let seconds = |of: &Account, title: &str| of.leaves().filter(|row| row.title() == title).fold(0.0, |sum, row| sum + row.seconds);
     let mut titles: Vec<String> = one.leaves().map(Row::title).collect();
     let more: Vec<String> = other.leaves().map(Row::title).filter(|title| !titles.contains(title)).collect();
     titles.extend(more);

@@ -94,8 +94,10 @@ impl FlowBench<'_> {
             queues: Queues::Empty,
         };
         let done = library::run(cluster, &work, &|rank| steps(plan, rank)).map_err(LaunchError::from)?;
-        let of_rank = |((total, phases), causes): ((&Span, Vec<Span>), Vec<Causes>)| {
-            Spent { phases, causes: causes.into_iter().map(by_cause).collect(), total: *total }
+        let of_rank = |((total, phases), causes): ((&Span, Vec<Span>), Vec<Causes>)| Spent {
+            phases,
+            causes: causes.into_iter().map(by_cause).collect(),
+            total: *total,
         };
         let spent: Vec<Spent> = done.timed.iter().zip(done.laps).zip(done.causes).map(of_rank).collect();
         Ok((report(plan, &spent), done.end))

@@ -189,3 +189,23 @@ impl Runner {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A core is free at 100 and a message there at 180: its sender called at 130, and it stood 20 behind others, so 30, 20 and 30 more
+    /// on its way. Of one that came before nothing is waited for; of one that stood for longer than the wait, all of it.
+    #[test]
+    fn a_wait_is_divided_by_the_message_that_ends_it() {
+        let of = |free, at, called, waited| {
+            let mut counted = Counted::default();
+            counted.waits(free, Taken { at, take: 5, called, waited });
+            (counted.late, counted.contention, counted.transfer)
+        };
+        assert_eq!(of(100, 180, 130, 20), (30, 20, 30));
+        assert_eq!(of(100, 90, 50, 20), (0, 0, 0));
+        assert_eq!(of(100, 180, 10, 500), (0, 80, 0));
+        assert_eq!(of(100, 180, 300, 20), (80, 0, 0));
+    }
+}

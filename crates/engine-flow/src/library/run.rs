@@ -424,7 +424,9 @@ impl Running<'_> {
         match came {
             // The receive finds it, and takes it before it returns.
             Came::Eager { at: LOOKED_AT, found, .. } => runner.core = runner.core.max(posted) + found,
-            Came::Eager { at, late, called, waited, .. } if at <= posted => runner.came.push(Taken { at: posted, take: late, called, waited }),
+            Came::Eager { at, late, called, waited, .. } if at <= posted => {
+                runner.came.push(Taken { at: posted, take: late, called, waited })
+            }
             Came::Eager { at, take, called, waited, .. } => runner.came.push(Taken { at, take, called, waited }),
             Came::Slots { first, last } => {
                 let found = |message: &Message| message.slot && message.peer == peer;
@@ -525,7 +527,12 @@ impl Running<'_> {
         }
         let at = call + cost.ready.saturating_sub(cost.take).as_ps() + waited;
         let [late, found] = [cost.late, cost.found].map(|span| span.saturating_sub(cost.receive).as_ps());
-        self.deliver(peer, rank, Came::Eager { at, take: cost.take.as_ps(), late, found, called: call, waited }, late.saturating_sub(found));
+        self.deliver(
+            peer,
+            rank,
+            Came::Eager { at, take: cost.take.as_ps(), late, found, called: call, waited },
+            late.saturating_sub(found),
+        );
     }
 
     fn write_slots(&mut self, rank: u32) {
@@ -612,7 +619,15 @@ impl Running<'_> {
         false
     }
 
-    fn read(&mut self, rank: u32, mut core: u64, (node, domain): (u32, u32), message: Message, (first, last): (u64, u64), moves: &mut Vec<Move>) -> u64 {
+    fn read(
+        &mut self,
+        rank: u32,
+        mut core: u64,
+        (node, domain): (u32, u32),
+        message: Message,
+        (first, last): (u64, u64),
+        moves: &mut Vec<Move>,
+    ) -> u64 {
         let Some(slots) = self.cores.slots else { return core };
         let theirs = self.domain(message.peer);
         let crossing = self.work.costs.crossing(domain, theirs);
