@@ -560,13 +560,6 @@ impl Process {
     /// ([`memcpy_async`](Self::memcpy_async)) is something, too.
     pub async fn wait_any_until(&self, cqs: &[(usize, CqId)], watches: &[(usize, WatchId, u64)], until: Time) -> bool {
         let begun = self.now();
-        let found = self.spin_until(cqs, watches, until).await;
-        let inner = &mut *self.0.inner.borrow_mut();
-        inner.idle += inner.clock.since(begun);
-        found
-    }
-
-    async fn spin_until(&self, cqs: &[(usize, CqId)], watches: &[(usize, WatchId, u64)], until: Time) -> bool {
         self.catch_up().await;
         loop {
             let copy = self.next_copy();
@@ -575,6 +568,7 @@ impl Process {
                 let inner = &mut *self.0.inner.borrow_mut();
                 inner.see_at(visible + self.cpu().detect);
                 inner.seen = inner.clock;
+                inner.idle += inner.clock.since(begun);
                 return true;
             }
             if copy.is_some_and(|copy| copy <= self.now()) || self.opening().is_some_and(|at| at <= self.now()) {

@@ -19,7 +19,8 @@ fn seconds(rows: &Value, of: impl Fn(&Value) -> bool) -> f64 {
 fn causes_add_up_to_calls_and_calls_to_the_run() {
     for engine in [BenchEngine::Packet, BenchEngine::Flow] {
         let told = tell_all(&parts("alaska-roce25"), asked("hpcg -n 16,16,16", engine, None)).0;
-        let (calls, causes, run) = (told.get("calls").unwrap(), told.get("causes").unwrap(), told.get("seconds").unwrap().as_f64().unwrap());
+        let (calls, causes, run) =
+            (told.get("calls").unwrap(), told.get("causes").unwrap(), told.get("seconds").unwrap().as_f64().unwrap());
         assert!((seconds(calls, |_| true) / run - 1.0).abs() < 1e-6, "{engine:?}: {calls}");
         for call in ["MPI_Waitall", "MPI_Allreduce"] {
             let (whole, within) = (seconds(calls, |row| row["call"] == call), seconds(causes, |row| row["call"] == call));
