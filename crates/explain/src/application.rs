@@ -45,10 +45,10 @@ fn with_library(catalog: &Catalog, parts: &ResolvedCluster, given: &str) -> Resu
     if software.interface != nic.interface && software.interface != Interface::Sockets {
         let what =
             format!("`{name}` drives adapters through {}, but `{}` is driven through {}", software.interface, nic.name, nic.interface);
-        return Err(LabError::refused(what, "name a library for this adapter, as `fabriscope list software` has them"));
+        return Err(LabError::refused(what, "name a library for this adapter: `fabriscope parts --kind software` lists them"));
     }
     if software.mpi.is_none() {
-        return Err(LabError::refused(format!("`{name}` has no MPI"), "name an MPI library, as `fabriscope list software` has them"));
+        return Err(LabError::refused(format!("`{name}` has no MPI"), "name an MPI library: `fabriscope parts --kind software` lists them"));
     }
     let mut parts = parts.clone();
     parts.sole_mut().software = software.clone();
