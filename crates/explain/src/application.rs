@@ -48,7 +48,10 @@ fn with_library(catalog: &Catalog, parts: &ResolvedCluster, given: &str) -> Resu
         return Err(LabError::refused(what, "name a library for this adapter: `fabriscope parts --kind software` lists them"));
     }
     if software.mpi.is_none() {
-        return Err(LabError::refused(format!("`{name}` has no MPI"), "name an MPI library: `fabriscope parts --kind software` lists them"));
+        return Err(LabError::refused(
+            format!("`{name}` has no MPI"),
+            "name an MPI library: `fabriscope parts --kind software` lists them",
+        ));
     }
     let mut parts = parts.clone();
     parts.sole_mut().software = software.clone();
