@@ -18,7 +18,8 @@ use fabriscope_units::Bytes;
 
 use crate::grid::{DIRECTIONS, Grid, dims_create};
 use crate::options::{conflict, options, three, value};
-use crate::step::{Collective, DOUBLE, Exchange, Merit, Program, Step, Steps, Whole, Work};
+use crate::report::exponential;
+use crate::step::{Collective, DOUBLE, Exchange, Merit, Program, Ran, Step, Steps, Whole, Work};
 
 pub(crate) const NAME: &str = "amg";
 pub(crate) const ABOUT: &str = "AMG2023: conjugate gradients with algebraic multigrid, halos of levels that get small";
@@ -214,6 +215,11 @@ impl Program for Amg {
             this.pass(rank, &finest, 0.0, 3),
         ];
         Box::new(product.into_iter().chain(update).flatten().chain(down).chain(coarsest).chain(up).chain(after.into_iter().flatten()))
+    }
+
+    fn log(&self, ran: &Ran) -> String {
+        let merit = self.whole().merit.map_or(0.0, |merit| merit.work * ran.iterations as f64 / ran.seconds);
+        format!("FOM_Solve: nnz_AP * iterations / Solve Phase Time: {}\n", exponential(merit))
     }
 
     fn whole(&self) -> Whole {

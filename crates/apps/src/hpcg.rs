@@ -15,7 +15,7 @@ use fabriscope_units::Bytes;
 
 use crate::grid::{DIRECTIONS, Grid, dims_create};
 use crate::options::{conflict, options, three, value};
-use crate::step::{Collective, DOUBLE, Exchange, Merit, Program, Step, Steps, Whole, Work};
+use crate::step::{Collective, DOUBLE, Exchange, Merit, Program, Ran, Step, Steps, Whole, Work};
 
 pub(crate) const NAME: &str = "hpcg";
 pub(crate) const ABOUT: &str = "HPCG: conjugate gradients with multigrid of Gauss-Seidel sweeps on 27 points";
@@ -74,6 +74,15 @@ impl Program for Hpcg {
                 .chain(sum(2))
                 .chain([update.clone(), update])
                 .chain(sum(1)),
+        )
+    }
+
+    fn log(&self, ran: &Ran) -> String {
+        let rating = self.whole().merit.map_or(0.0, |merit| merit.work * ran.iterations as f64 / ran.seconds);
+        format!(
+            "Final Summary::HPCG result is VALID with a GFLOP/s rating of={rating:.4}\n\
+             Final Summary::Results are valid but execution time (sec) is={:.4}\n",
+            ran.seconds
         )
     }
 

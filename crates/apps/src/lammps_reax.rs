@@ -16,7 +16,7 @@ use fabriscope_units::Bytes;
 
 use crate::grid::Grid;
 use crate::options::{conflict, options, three, value};
-use crate::step::{Collective, DOUBLE, Exchange, Merit, Program, Step, Steps, Whole, Work};
+use crate::step::{Collective, DOUBLE, Exchange, Merit, Program, Ran, Step, Steps, Whole, Work};
 
 pub(crate) const NAME: &str = "lammps-reax";
 pub(crate) const ABOUT: &str = "LAMMPS with ReaxFF (HNS): ghosts, charges by conjugate gradients with two sums an iteration";
@@ -178,6 +178,22 @@ impl Program for Lammps {
         Box::new(begin.chain([make]).chain(charges).chain(known).chain([sum(2), forces]).chain(back))
     }
 
+    fn log(&self, ran: &Ran) -> String {
+        let (steps, atoms) = (ran.iterations as f64, self.cells.iter().product::<u64>() as f64 * ATOMS);
+        let nanoseconds = steps * STEP * 1e-6;
+        let (per_day, hours) = (nanoseconds * 86_400.0 / ran.seconds, ran.seconds / 3600.0 / nanoseconds);
+        let whole = ran.seconds as u64;
+        let (clock, minutes, seconds) = (whole / 3600, whole / 60 % 60, whole % 60);
+        format!(
+            "Loop time of {:.6} on {} procs for {steps:.0} steps with {atoms:.0} atoms\n\n\
+             Performance: {per_day:.3} ns/day, {hours:.3} hours/ns, {:.3} timesteps/s\n\
+             Total wall time: {clock}:{minutes:02}:{seconds:02}\n",
+            ran.seconds,
+            ran.ranks * ran.threads,
+            steps / ran.seconds,
+        )
+    }
+
     fn whole(&self) -> Whole {
         let atoms = self.cells.iter().product::<u64>() as f64 * ATOMS;
         Whole { iterations: RUN, merit: Some(Merit { name: "throughput", unit: "Matom-step/s", work: atoms / 1e6 }) }
@@ -190,6 +206,8 @@ const ATOMS: f64 = 304.0;
 /// How far ghosts go, with the skin, and how far charges and pairs act (A). Basis: published, what LAMMPS prints; the force field.
 const CUTOFF: f64 = 11.0;
 const NONBONDED: f64 = 10.0;
+/// A step (fs). Basis: published, bench/HNS.
+const STEP: f64 = 0.1;
 /// Steps until lists are made anew, and of the run. Basis: published, bench/HNS.
 const REBUILT: u64 = 20;
 const RUN: u64 = 100;

@@ -6,7 +6,10 @@
 
 mod amg;
 mod bspmm;
+mod castep;
+mod cause;
 mod grid;
+mod gromacs;
 mod hpcg;
 mod lammps_reax;
 mod opensbli;
@@ -28,10 +31,11 @@ use fabriscope_tool::Operation::Iteration;
 use fabriscope_tool::arguments::{Opt, Parsed};
 use fabriscope_tool::{PerNode, Placing, Prepared, Ranks, Rows, SizeOption, Suite, Traits, UsageError, mpi_for};
 
+pub use cause::{ByCause, Cause};
 pub use grid::{Grid, block, dims_create};
 pub use plan::{Act, Plan};
 pub use report::{Spent, report};
-pub use step::{Collective, DOUBLE, Exchange, Merit, OneSided, Phase, Program, Step, Steps, Whole, Work};
+pub use step::{Collective, DOUBLE, Exchange, Merit, OneSided, Phase, Program, Ran, Step, Steps, Whole, Work};
 
 use options::Common;
 
@@ -79,6 +83,8 @@ apps! {
     P3dFft: p3dfft;
     Quicksilver: quicksilver;
     Bspmm: bspmm;
+    Gromacs: gromacs;
+    Castep: castep;
 }
 
 impl App {

@@ -15,7 +15,8 @@ use fabriscope_units::Bytes;
 
 use crate::grid::{Grid, dims_create};
 use crate::options::{options, value};
-use crate::step::{Collective, Exchange, Merit, Program, Step, Steps, Whole, Work};
+use crate::report::exponential;
+use crate::step::{Collective, Exchange, Merit, Program, Ran, Step, Steps, Whole, Work};
 
 pub(crate) const NAME: &str = "quicksilver";
 pub(crate) const ABOUT: &str = "Quicksilver: Monte Carlo transport, particles to neighbours in rounds until all are done";
@@ -62,6 +63,11 @@ impl Program for Quicksilver {
             [work].into_iter().chain(exchange).chain([Step::Collective(done.clone())])
         };
         Box::new(this.rounds().into_iter().flat_map(round))
+    }
+
+    fn log(&self, ran: &Ran) -> String {
+        let merit = self.whole().merit.map_or(0.0, |merit| merit.work * ran.iterations as f64 / ran.seconds);
+        format!("Figure Of Merit {:>24} [Num Segments / Cycle Tracking Time]\n", exponential(merit))
     }
 
     fn whole(&self) -> Whole {

@@ -2,17 +2,20 @@
 
 use std::fmt::Write;
 
-use fabriscope_tool::{Point, ToolOutput};
+use fabriscope_tool::{Point, Spending, ToolOutput};
 use fabriscope_units::{Bytes, Span};
 
+use crate::cause::{ByCause, Cause};
 use crate::plan::Plan;
-use crate::step::Phase;
+use crate::step::{Phase, Ran};
 
 /// What a rank spent in all measured iterations.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Spent {
     /// By phase, as [`Phase::all`] lists them.
     pub phases: Vec<Span>,
+    /// What each of them passed with.
+    pub causes: Vec<ByCause>,
     /// In all.
     pub total: Span,
 }
@@ -37,7 +40,7 @@ pub fn report(plan: &Plan, spent: &[Spent]) -> ToolOutput {
         if plan.common.node_seconds.is_some() { " (given)" } else { " (memory's rate)" },
     );
     let _ = writeln!(text, "{:<26}{:>12}{:>16}{:>14}{:>14}{:>11}", "# Call", "Calls", "Bytes", "Mean(us)", "Max(us)", "Share(%)");
-    let mut points = Vec::new();
+    let (mut points, mut spending, mut run_calls) = (Vec::new(), Vec::new(), Vec::new());
     let mut point = |metric, unit, value| points.push(Point { size: Bytes::ZERO, metric, unit, value });
     for phase in Phase::all() {
         let of = |spent: &Spent| spent.phases.get(phase.index()).copied().unwrap_or_default().as_us_f64() / each;
@@ -49,7 +52,16 @@ pub fn report(plan: &Plan, spent: &[Spent]) -> ToolOutput {
         let most = spent.iter().map(of).fold(0.0, f64::max);
         let share = if iteration > 0.0 { 100.0 * mean / iteration } else { 0.0 };
         let (calls, bytes) = (calls as f64 / ranks, bytes as f64 / ranks);
+        let times = whole.iterations as f64;
+        run_calls.push((phase.name(), calls * times, mean * 1e-6 * times));
         let _ = writeln!(text, "{:<26}{calls:>12.2}{bytes:>16.0}{mean:>14.2}{most:>14.2}{share:>11.1}", phase.name());
+        for (place, cause) in Cause::ALL.into_iter().enumerate() {
+            let of = |spent: &Spent| spent.causes.get(phase.index()).map_or(Span::ZERO, |causes| causes[place]).as_us_f64() / each;
+            let us = spent.iter().map(of).sum::<f64>() / ranks;
+            if us > 0.0 && phase != Phase::Compute {
+                spending.push(Spending { call: phase.name(), cause: cause.name(), us });
+            }
+        }
         point(phase.name(), "us", mean);
     }
     let _ = writeln!(text, "{:<26}{:>12}{:>16}{:>14}{iteration:>14.2}{:>11.1}", "Iteration", "", "", "", 100.0);
@@ -67,7 +79,11 @@ pub fn report(plan: &Plan, spent: &[Spent]) -> ToolOutput {
         let _ = writeln!(text, "# {}: {value:.5e} {}", merit.name, merit.unit);
         point(merit.name, merit.unit, value);
     }
-    ToolOutput { text, points, remarks: remarks(plan), ..ToolOutput::default() }
+    let (ranks, threads) = (layout.ranks(), plan.common.threads);
+    if seconds > 0.0 {
+        text += &plan.program.log(&Ran { ranks, threads, seconds, iterations: whole.iterations, calls: run_calls });
+    }
+    ToolOutput { text, points, spending, remarks: remarks(plan), ..ToolOutput::default() }
 }
 
 /// A line for each operation and algorithm: `allreduce of 512 ranks: recursive_doubling at 8 bytes`.
@@ -83,4 +99,26 @@ fn remarks(plan: &Plan) -> Vec<String> {
     let line =
         |(line, first, end)| if first == end { format!("{line} at {first} bytes") } else { format!("{line} at {first} to {end} bytes") };
     lines.into_iter().map(line).collect()
+}
+
+/// A number as C prints it with `%e`: `1.587270e+08`.
+pub(crate) fn exponential(value: f64) -> String {
+    let text = format!("{value:.6e}");
+    match text.split_once('e') {
+        Some((digits, power)) => {
+            let (sign, power) = power.strip_prefix('-').map_or(('+', power), |power| ('-', power));
+            format!("{digits}e{sign}{power:0>2}")
+        }
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::exponential;
+
+    #[test]
+    fn exponents_have_a_sign_and_two_digits() {
+        assert_eq!([158_727_000.0, 0.5].map(exponential), ["1.587270e+08", "5.000000e-01"]);
+    }
 }

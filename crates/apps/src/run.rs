@@ -8,6 +8,7 @@ use fabriscope_mpi::{Buffer, OneSided, Rank, World};
 use fabriscope_node::{Process, ProgramError, Record};
 use fabriscope_units::{Span, Time};
 
+use crate::cause::{ByCause, Cause};
 use crate::plan::{Act, Plan};
 use crate::report::Spent;
 use crate::step::Phase;
@@ -28,8 +29,9 @@ pub(crate) async fn run(process: Process, plan: Arc<Plan>, world: World, results
 
 async fn iterations(rank: &Rank, plan: &Arc<Plan>, count: u32) -> Result<Spent, ProgramError> {
     let begun = rank.now();
-    let mut spent = Spent { phases: vec![Span::ZERO; Phase::all().count()], total: Span::ZERO };
-    let mut since: Time = begun;
+    let count_of = Phase::all().count();
+    let mut spent = Spent { phases: vec![Span::ZERO; count_of], causes: vec![ByCause::default(); count_of], total: Span::ZERO };
+    let mut since: Since = (begun, rank.idle());
     for _ in 0..count {
         for act in plan.acts(rank.rank()) {
             let phase = carry_out(rank, plan, act, &mut (&mut spent, &mut since)).await?;
@@ -40,13 +42,20 @@ async fn iterations(rank: &Rank, plan: &Arc<Plan>, count: u32) -> Result<Spent, 
     Ok(spent)
 }
 
-type Watch<'w> = (&'w mut Spent, &'w mut Time);
+/// When the last phase ended, and how long the core had waited in all by then.
+type Since = (Time, Span);
+type Watch<'w> = (&'w mut Spent, &'w mut Since);
 
 /// What passed since the last call was for `phase`.
 fn lap(rank: &Rank, (spent, since): &mut Watch<'_>, phase: Phase) {
-    let now = rank.now();
-    spent.phases[phase.index()] += now.since(**since);
-    **since = now;
+    let (now, idle) = (rank.now(), rank.idle());
+    let (begun, waited) = **since;
+    let (all, waiting) = (now.since(begun), idle.saturating_sub(waited));
+    spent.phases[phase.index()] += all;
+    let causes = &mut spent.causes[phase.index()];
+    causes[Cause::Waiting as usize] += waiting;
+    causes[Cause::Core as usize] += all.saturating_sub(waiting);
+    **since = (now, idle);
 }
 
 async fn carry_out(rank: &Rank, plan: &Plan, act: Act, watch: &mut Watch<'_>) -> Result<Phase, ProgramError> {

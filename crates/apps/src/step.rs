@@ -17,6 +17,10 @@ pub trait Program: Send + Sync {
     fn steps(&self, rank: u32) -> Steps;
     /// What iterations add up to.
     fn whole(&self) -> Whole;
+    /// What the program prints of its speed, in its own form; nothing where it prints none.
+    fn log(&self, _ran: &Ran) -> String {
+        String::new()
+    }
     /// How much more its ranks compute than the problem has, where they do not divide it.
     fn filled_up(&self) -> f64 {
         1.0
@@ -25,6 +29,21 @@ pub trait Program: Send + Sync {
     fn meets(&self) -> u32 {
         1
     }
+}
+
+/// A run, as the program that is modelled would tell it at its end.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ran {
+    /// Ranks, and threads of each.
+    pub ranks: u32,
+    /// Threads of each rank.
+    pub threads: u32,
+    /// The whole run, without connections (s).
+    pub seconds: f64,
+    /// Iterations of it.
+    pub iterations: u64,
+    /// Computation and calls: name, how often in the run, and for how long (s), means over ranks.
+    pub calls: Vec<(&'static str, f64, f64)>,
 }
 
 /// What iterations add up to.

@@ -4,6 +4,7 @@
 //! how long a message keeps each resource, [`data_path`] follows it through the memories of a node, and [`what_if`] varies one thing at a
 //! time. Whole operations ([`explain`] of collectives and of programs on sockets) are run again with each change. Nothing here prints.
 
+mod application;
 mod collective;
 pub mod critical_path;
 pub mod data_path;

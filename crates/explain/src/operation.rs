@@ -190,14 +190,14 @@ impl Bench<'_> {
 
 /// What takes part.
 #[derive(Clone, Copy)]
-struct Where {
+pub(crate) struct Where {
     /// Several nodes.
-    between: bool,
+    pub between: bool,
     /// The kernel's TCP, not MPI.
-    sockets: bool,
+    pub sockets: bool,
 }
 
-const CHANGES: [Change<Where>; 7] = [
+pub(crate) const CHANGES: [Change<Where>; 7] = [
     ("code of the library on the cores", |parts, taking| {
         let group = parts.sole_mut();
         let cpu = &mut group.node.cpu;

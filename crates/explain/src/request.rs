@@ -1,5 +1,6 @@
 //! What is to be explained.
 
+use fabriscope_lab::bench::BenchEngine;
 use fabriscope_lab::devices::DeviceOptions;
 
 /// Whether single changes are tried.
@@ -30,6 +31,10 @@ pub struct ExplainRequest {
     pub devices: DeviceOptions,
     /// Whether single changes are tried.
     pub changes: Changes,
+    /// The library beside which an application is set: `cray-mpich-ucx` or `library=cray-mpich-ucx`.
+    pub against: Option<String>,
+    /// Which engine runs an application.
+    pub engine: BenchEngine,
     /// Seed of everything random.
     pub seed: u64,
 }

@@ -297,6 +297,20 @@ impl<'a> Explain<'a> {
         self.request.devices = devices;
         self
     }
+    /// The library beside which an application is set, as `library=cray-mpich-ucx`.
+    #[must_use]
+    pub fn against(mut self, library: &str) -> Explain<'a> {
+        self.request.against = Some(library.to_owned());
+        self
+    }
+    /// Which engine runs an application: `packet`, `flow` or `auto`.
+    ///
+    /// # Errors
+    /// There is no such engine.
+    pub fn engine(mut self, engine: &str) -> Result<Explain<'a>, Error> {
+        self.request.engine = BenchEngine::parse(engine)?;
+        Ok(self)
+    }
     /// Skips the runs with one thing changed at a time.
     #[must_use]
     pub fn without_changes(mut self) -> Explain<'a> {

@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use fabriscope_engine::{Cluster, Run};
-use fabriscope_engine_flow::library::{self, LibraryWork, Queues, Step, Steps};
+use fabriscope_engine_flow::library::{self, Causes, LibraryWork, Queues, Step, Steps};
 use fabriscope_fabric::{Route, Router};
 use fabriscope_mpi::Protocol;
 use fabriscope_tools::ToolOutput;
-use fabriscope_tools::apps::{Act, App, Phase, Plan, Spent, report};
+use fabriscope_tools::apps::{Act, App, ByCause, Cause, Phase, Plan, Spent, report};
 use fabriscope_units::{Bytes, Span, Time};
 
 use crate::error::LabError;
@@ -94,9 +94,27 @@ impl FlowBench<'_> {
             queues: Queues::Empty,
         };
         let done = library::run(cluster, &work, &|rank| steps(plan, rank)).map_err(LaunchError::from)?;
-        let spent: Vec<Spent> = done.timed.iter().zip(done.laps).map(|(total, phases)| Spent { phases, total: *total }).collect();
+        let of_rank = |((total, phases), causes): ((&Span, Vec<Span>), Vec<Causes>)| Spent {
+            phases,
+            causes: causes.into_iter().map(by_cause).collect(),
+            total: *total,
+        };
+        let spent: Vec<Spent> = done.timed.iter().zip(done.laps).zip(done.causes).map(of_rank).collect();
         Ok((report(plan, &spent), done.end))
     }
+}
+
+/// What the time of a part passed with, in an application's terms.
+fn by_cause(causes: Causes) -> ByCause {
+    let Causes { core, copies, late, contention, transfer } = causes;
+    Cause::ALL.map(|cause| match cause {
+        Cause::Core => core,
+        Cause::Copies => copies,
+        Cause::Late => late,
+        Cause::Contention => contention,
+        Cause::Transfer => transfer,
+        Cause::Waiting => Span::ZERO,
+    })
 }
 
 /// What a rank does: iterations before, a meeting, those that are timed.

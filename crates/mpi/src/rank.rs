@@ -123,6 +123,11 @@ impl Rank {
     pub fn compute(&self, span: Span) {
         self.process.compute(span);
     }
+    /// How long the core has spun so far with nothing there to see.
+    #[must_use]
+    pub fn idle(&self) -> Span {
+        self.process.idle()
+    }
     /// The same beside other cores of the node: what they and this one ask of memories and links afterwards is asked in the order of time.
     pub async fn work(&self, span: Span) {
         self.process.compute(span);

@@ -141,6 +141,8 @@ struct Inner {
     trace: bool,
     /// When the program last saw something that it had waited for.
     seen: Time,
+    /// How long it has spun in all, with nothing there to see.
+    idle: Span,
     /// Lines that other cores of the node have written for this one: when they can be seen, and who wrote. In order of time.
     notes: VecDeque<(Time, u32)>,
     /// What this core has written for others: for whom, and when it can be seen.
@@ -238,6 +240,7 @@ impl Process {
             wait: Wait::Nothing,
             trace: false,
             seen: Time::ZERO,
+            idle: Span::ZERO,
             notes: VecDeque::new(),
             told: Vec::new(),
             footprint: Bytes::ZERO,
@@ -307,6 +310,11 @@ impl Process {
     #[must_use]
     pub fn now(&self) -> Time {
         self.0.inner.borrow().clock
+    }
+    /// How long the core has spun so far on completion queues and watches with nothing there to see.
+    #[must_use]
+    pub fn idle(&self) -> Span {
+        self.0.inner.borrow().idle
     }
     /// Sets the clock to at least `time`.
     pub(crate) fn advance_to(&self, time: Time) {
@@ -556,6 +564,7 @@ impl Process {
     /// The same, but gives up at `until`: false if nothing was there by then. The end of a copy by a GPU that the program has begun
     /// ([`memcpy_async`](Self::memcpy_async)) is something, too.
     pub async fn wait_any_until(&self, cqs: &[(usize, CqId)], watches: &[(usize, WatchId, u64)], until: Time) -> bool {
+        let begun = self.now();
         self.catch_up().await;
         loop {
             let copy = self.next_copy();
@@ -564,6 +573,7 @@ impl Process {
                 let inner = &mut *self.0.inner.borrow_mut();
                 inner.see_at(visible + self.cpu().detect);
                 inner.seen = inner.clock;
+                inner.idle += inner.clock.since(begun);
                 return true;
             }
             if copy.is_some_and(|copy| copy <= self.now()) || self.opening().is_some_and(|at| at <= self.now()) {

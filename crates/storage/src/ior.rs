@@ -402,28 +402,29 @@ fn row(settings: &Settings, direction: Direction, done: &Done, mount: &Mount, re
     format!(
         "{:<9} {:<10} {:<10} {:<11} {:<10} {:<10} {:<10} {:<10} {:<10} {:<10} {:<4}\n",
         word(direction),
-        four(mib(done)),
-        four(calls),
-        format!("{latency:.6}"),
-        four(settings.block as f64 / 1024.0),
-        four(settings.transfer as f64 / 1024.0),
-        format!("{:.6}", done.open),
-        four(done.time),
+        columns(mib(done)),
+        columns(calls),
+        columns(latency),
+        columns(settings.block as f64 / 1024.0),
+        columns(settings.transfer as f64 / 1024.0),
+        columns(done.open),
+        columns(done.time),
         "0.000100",
-        four(done.time + done.open),
+        columns(done.time + done.open),
         repetition
     )
 }
 
-/// As IOR writes numbers into ten columns.
-fn four(value: f64) -> String {
-    if value >= 1e7 {
-        format!("{value:.0}")
-    } else if value >= 1e4 {
-        format!("{value:.2}")
+/// As IOR writes numbers into ten columns: six decimals below one, two below 3600, else none.
+fn columns(value: f64) -> String {
+    let decimals = if value < 1.0 {
+        6
+    } else if value < 3600.0 {
+        2
     } else {
-        format!("{value:.4}").chars().take(10).collect()
-    }
+        0
+    };
+    format!("{value:.decimals$}")
 }
 
 fn summary(settings: &Settings, done: &[(Direction, Done)], mount: &Mount) -> String {

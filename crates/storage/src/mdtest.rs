@@ -105,7 +105,7 @@ fn done(args: &[String], mount: &Mount) -> Result<(ToolOutput, Counted), UsageEr
         } else {
             0.0
         };
-        text += &format!("   {kind:<25} {rate:>14.3} {rate:>14.3} {rate:>14.3} {:>14.3}\n", 0.0);
+        text += &format!("   {kind:<26}:{rate:>15.3} {rate:>14.3} {rate:>14.3} {:>14.3}\n", 0.0);
     }
     output.text = text + &format!("-- finished at {} --\n", ior::EPOCH);
     Ok((output, counted))

@@ -15,7 +15,7 @@ mod traits;
 pub use algorithm::algorithm;
 pub use error::UsageError;
 pub use library::mpi_for;
-pub use output::{DataTable, Datum, Point, SideFile, ToolOutput};
+pub use output::{DataTable, Datum, Point, SideFile, Spending, ToolOutput};
 pub use prepared::{Finish, Placing, Prepared};
 pub use rows::{Listener, Rows, Said};
 pub use traits::{Data, Direction, Exchange, Measures, Operation, PerNode, Ranks, SizeOption, Suite, Traits};

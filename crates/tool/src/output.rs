@@ -37,6 +37,17 @@ pub struct DataTable {
     pub rows: Vec<Vec<Datum>>,
 }
 
+/// What the time of a call passed with, as the run counted it: a mean over ranks.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Spending {
+    /// The call, as a profile names it.
+    pub call: &'static str,
+    /// With what.
+    pub cause: &'static str,
+    /// Of an iteration (us).
+    pub us: f64,
+}
+
 /// A file that the tool writes besides its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SideFile {
@@ -59,4 +70,6 @@ pub struct ToolOutput {
     pub remarks: Vec<String>,
     /// Files asked for on the command line (perftest's `--out_json`).
     pub files: Vec<SideFile>,
+    /// What the time of calls passed with, where the tool counts it.
+    pub spending: Vec<Spending>,
 }

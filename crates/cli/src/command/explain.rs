@@ -31,7 +31,7 @@ pub struct Args {
     /// Nodes of the job (default: 2; of nccl-tests 1); ranks of an OSU benchmark between two are on one node or on two
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     nodes: Option<u32>,
-    /// Ranks on each node, of collective operations of MPI (default: one on each core)
+    /// Ranks on each node, of collective operations of MPI and applications (default: one on each core)
     #[arg(long, value_name = "RANKS", value_parser = clap::value_parser!(u32).range(1..))]
     ppn: Option<u32>,
     /// The file system, of ior (default: the first that the cluster mounts)
@@ -39,6 +39,12 @@ pub struct Args {
     fs: Option<String>,
     #[command(flatten)]
     devices: DeviceArgs,
+    /// The MPI library to set an application beside: `library=cray-mpich-ucx`
+    #[arg(long, value_name = "LIBRARY")]
+    against: Option<String>,
+    /// What runs an application: `packet`, `flow`, or what `bench` would take (`auto`)
+    #[arg(long, value_name = "ENGINE")]
+    engine: Option<String>,
     /// Skip the what-if analysis
     #[arg(long)]
     no_changes: bool,
@@ -92,6 +98,8 @@ Examples:
   fabriscope explain iperf3 --on thor-roce-100g
   fabriscope explain all_reduce_perf --on azure-ndh100v5 --nodes 2    the bottleneck of each size, what other algorithms give
   fabriscope explain all_reduce_perf --on azure-ndh100v5 --nodes 2 -s 16MiB
+  fabriscope explain hpcg --on betzy-hdr --nodes 4 --ppn 8   an application: by call and by cause
+  fabriscope explain vasp --on archer2 --nodes 64 --against library=cray-mpich-ucx -- --ncore 16
   fabriscope explain ior --on lumi-c --fs lumi-p --nodes 64 -- -w -t 2m -b 1g    what binds, which striping is best
   fabriscope explain train --model llama3-8b --on azure-ndh100v5:1 --tp 8 --no-changes    a step of training";
 
@@ -135,6 +143,12 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     }
     if let Some(ranks) = args.ppn {
         question = question.ranks_per_node(ranks);
+    }
+    if let Some(library) = &args.against {
+        question = question.against(library);
+    }
+    if let Some(engine) = &args.engine {
+        question = question.engine(engine).map_err(Failure::of)?;
     }
     if args.no_changes {
         question = question.without_changes();

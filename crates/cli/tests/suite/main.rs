@@ -37,6 +37,7 @@ mod one_sided;
 mod outcome;
 mod pictures;
 mod qos;
+mod readers;
 mod remedies;
 mod replays;
 mod route;

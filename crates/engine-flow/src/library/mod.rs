@@ -26,5 +26,5 @@ mod table;
 
 pub use carry::{Step, Steps};
 pub use fabric::Queues;
-pub use run::{LibraryWork, Outcome, run, supports};
+pub use run::{Causes, LibraryWork, Outcome, run, supports};
 pub use sample::{Excerpt, excerpt};

@@ -11,7 +11,7 @@ use fabriscope_mpi::{Packing, parts_of_slots, reduction_streams};
 use fabriscope_units::{Bytes, Span, Time};
 use rustc_hash::FxHashMap;
 
-use super::carry::{Came, Phase, Runner, Step, Steps, Waiting};
+use super::carry::{Came, Counted, Phase, Runner, Step, Steps, Taken, Waiting};
 use super::fabric::{Fabric, Queues};
 use super::memory::Cores;
 use super::table::Table;
@@ -45,10 +45,36 @@ pub struct Outcome {
     pub timed: Vec<Span>,
     /// Of them for each part since the last begin, by rank, up to the last part that a step names.
     pub laps: Vec<Vec<Span>>,
+    /// What the time of each of these passed with, in the same order.
+    pub causes: Vec<Vec<Causes>>,
     /// Messages between ranks.
     pub messages: u64,
     /// When the last rank was done.
     pub end: Time,
+}
+
+/// What the time of a part passed with; they add up to it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Causes {
+    /// The core at its own work: it posts, looks for, and takes messages, or computes.
+    pub core: Span,
+    /// It copies and adds, beside other cores of the node.
+    pub copies: Span,
+    /// It waits for a message that nobody has sent yet.
+    pub late: Span,
+    /// It waits for one that itself waits for others: at adapters, links, and memories of nodes.
+    pub contention: Span,
+    /// It waits for one on its way.
+    pub transfer: Span,
+}
+
+impl Causes {
+    fn of(lap: u64, counted: Counted) -> Causes {
+        let Counted { copies, late, contention, transfer } = counted;
+        let core = lap.saturating_sub(copies + late + contention + transfer);
+        let [core, copies, late, contention, transfer] = [core, copies, late, contention, transfer].map(Span::from_ps);
+        Causes { core, copies, late, contention, transfer }
+    }
 }
 
 /// Whether programs of a library can be carried without packets on a cluster of these parts.
@@ -131,7 +157,12 @@ impl Running<'_> {
         let timed = self.runners.iter().map(|runner| Span::from_ps(runner.total)).collect();
         let parts = |runner: &Runner| runner.laps.iter().map(|lap| Span::from_ps(*lap)).collect();
         let laps = self.runners.iter().map(parts).collect();
-        Ok(Outcome { timed, laps, messages: self.messages, end: Time::from_ps(end) })
+        let causes = |runner: &Runner| {
+            let counted = |part: usize| runner.causes.get(part).copied().unwrap_or_default();
+            runner.laps.iter().enumerate().map(|(part, lap)| Causes::of(*lap, counted(part))).collect()
+        };
+        let causes = self.runners.iter().map(causes).collect();
+        Ok(Outcome { timed, laps, causes, messages: self.messages, end: Time::from_ps(end) })
     }
 
     fn node(&self, rank: u32) -> u32 {
@@ -210,7 +241,7 @@ impl Running<'_> {
                         return;
                     }
                     runner.phase = Phase::Ends;
-                    let last = runner.came.iter().map(|(at, _)| *at).max().unwrap_or(0);
+                    let last = runner.came.iter().map(|taken| taken.at).max().unwrap_or(0);
                     let at = runner.core.max(last).max(runner.until);
                     if at > now {
                         self.wake(at, rank);
@@ -237,6 +268,8 @@ impl Running<'_> {
             Some(Step::Begin) => {
                 (runner.begun, runner.since) = (runner.core, runner.core);
                 runner.laps.clear();
+                runner.causes.clear();
+                runner.counted = Counted::default();
                 true
             }
             Some(Step::Work(span)) => {
@@ -246,7 +279,10 @@ impl Running<'_> {
             Some(Step::Move(amount)) => {
                 let core = runner.core;
                 let (node, domain) = (self.node(rank), self.domain(rank));
-                self.runners[rank as usize].core = self.cores.moves(core, node, domain, amount);
+                let moved = self.cores.moves(core, node, domain, amount);
+                let runner = &mut self.runners[rank as usize];
+                runner.counted.copies += moved - core;
+                runner.core = moved;
                 true
             }
             Some(Step::Beside(part, span)) => {
@@ -254,8 +290,7 @@ impl Running<'_> {
                 true
             }
             Some(Step::Lap(part)) => {
-                runner.count(part, runner.core.saturating_sub(runner.since));
-                runner.since = runner.core;
+                runner.lap(part);
                 true
             }
             Some(Step::End) => {
@@ -292,7 +327,9 @@ impl Running<'_> {
     fn begin(&mut self, rank: u32, before: Amount) {
         let (node, domain) = (self.node(rank), self.domain(rank));
         let runner = &mut self.runners[rank as usize];
-        runner.core = self.cores.moves(runner.core, node, domain, before);
+        let core = runner.core;
+        runner.core = self.cores.moves(core, node, domain, before);
+        runner.counted.copies += runner.core - core;
         if before.moves > 1 && !runner.round.sends.is_empty() {
             runner.core += self.cores.layout().as_ps();
         }
@@ -387,8 +424,10 @@ impl Running<'_> {
         match came {
             // The receive finds it, and takes it before it returns.
             Came::Eager { at: LOOKED_AT, found, .. } => runner.core = runner.core.max(posted) + found,
-            Came::Eager { at, late, .. } if at <= posted => runner.came.push((posted, late)),
-            Came::Eager { at, take, .. } => runner.came.push((at, take)),
+            Came::Eager { at, late, called, waited, .. } if at <= posted => {
+                runner.came.push(Taken { at: posted, take: late, called, waited })
+            }
+            Came::Eager { at, take, called, waited, .. } => runner.came.push(Taken { at, take, called, waited }),
             Came::Slots { first, last } => {
                 let found = |message: &Message| message.slot && message.peer == peer;
                 let place = if place == u32::MAX { runner.round.receives.iter().position(found).unwrap_or(0) as u32 } else { place };
@@ -403,7 +442,7 @@ impl Running<'_> {
         let (sender, receiver) = (self.local(from), self.local(rank));
         let bytes = u64::from(size);
         let row = self.table.of(bytes);
-        let (end, over) = if there == here {
+        let (end, over, waited) = if there == here {
             let cost = self.table.local(row, sender, receiver);
             let (ready, late) = (cost.ready.as_ps(), cost.late.as_ps());
             let copy = if looked { cost.found.saturating_sub(cost.receive).as_ps() } else { late };
@@ -411,14 +450,15 @@ impl Running<'_> {
             let begin = (call + ready.saturating_sub(late)).max(posted).max(runner.copying).max(runner.core);
             let kind = self.table.kind(sender, receiver);
             let gap = self.table.local_gap(row, kind);
-            let end = begin + copy + self.fabric.within(begin, (here, kind), gap, copy);
+            let waited = self.fabric.within(begin, (here, kind), gap, copy);
+            let end = begin + copy + waited;
             let runner = &mut self.runners[rank as usize];
             runner.copying = end;
             if looked {
                 // The receive finds it, and copies before it returns.
                 runner.core = end;
             }
-            (end, end + cost.released.unwrap_or_default().as_ps().saturating_sub(late))
+            (end, end + cost.released.unwrap_or_default().as_ps().saturating_sub(late), waited)
         } else {
             let way = self.fabric.way((there, sender), (here, receiver));
             let cost = self.table.remote(row, sender, receiver, self.fabric.latency(way));
@@ -431,11 +471,12 @@ impl Running<'_> {
             // A sender that still posts goes on with it afterwards.
             let meanwhile = sender_free.saturating_sub(call + cost.post.as_ps());
             let end = (call + cost.ready.as_ps() + meanwhile).max(posted + late.as_ps()) + waited;
-            (end, (call + cost.sent.as_ps() + meanwhile).max(posted + cost.released.unwrap_or_default().as_ps()) + waited)
+            (end, (call + cost.sent.as_ps() + meanwhile).max(posted + cost.released.unwrap_or_default().as_ps()) + waited, waited)
         };
-        self.runners[rank as usize].came.push((end, 0));
+        self.runners[rank as usize].came.push(Taken { at: end, take: 0, called: call, waited });
         let sender = &mut self.runners[from as usize];
-        sender.until = sender.until.max(over);
+        // It waits for its receiver, as that one for it.
+        sender.holds(Taken { at: over, take: 0, called: posted, waited });
         sender.missing -= 1;
         self.told(from);
     }
@@ -482,11 +523,16 @@ impl Running<'_> {
         };
         if cost.sent > cost.post {
             let runner = &mut self.runners[rank as usize];
-            runner.until = runner.until.max(call + cost.sent.as_ps() + waited);
+            runner.holds(Taken { at: call + cost.sent.as_ps() + waited, take: 0, called: call, waited });
         }
         let at = call + cost.ready.saturating_sub(cost.take).as_ps() + waited;
         let [late, found] = [cost.late, cost.found].map(|span| span.saturating_sub(cost.receive).as_ps());
-        self.deliver(peer, rank, Came::Eager { at, take: cost.take.as_ps(), late, found }, late.saturating_sub(found));
+        self.deliver(
+            peer,
+            rank,
+            Came::Eager { at, take: cost.take.as_ps(), late, found, called: call, waited },
+            late.saturating_sub(found),
+        );
     }
 
     fn write_slots(&mut self, rank: u32) {
@@ -500,7 +546,9 @@ impl Running<'_> {
                 core = self.cores.copy(core, node, Bytes(part.into()), (domain, domain), Span::ZERO);
                 first = first.or(Some(core));
             }
-            self.runners[rank as usize].core = core;
+            let runner = &mut self.runners[rank as usize];
+            runner.counted.copies += core - runner.core;
+            runner.core = core;
             for reader in readers {
                 let crossing = self.work.costs.crossing(domain, self.domain(reader.peer)).as_ps();
                 self.messages += 1;
@@ -518,10 +566,14 @@ impl Running<'_> {
         came.sort_unstable();
         // What had come before the posts were over waited for them.
         let mut core = runner.free;
-        for (at, take) in &came {
-            core = core.max(*at) + take;
+        for taken in &came {
+            runner.counted.waits(core, *taken);
+            core = core.max(taken.at) + taken.take;
         }
-        core = core.max(runner.until);
+        if runner.until > core {
+            runner.counted.waits(core, runner.over);
+            core = runner.until;
+        }
         // The library looks at all that is there, also at what nobody waits for yet.
         let mut early = std::mem::take(&mut runner.early);
         early.sort_unstable();
@@ -545,11 +597,12 @@ impl Running<'_> {
         };
         for (place, first, last) in slots {
             let message = self.runners[rank as usize].round.receives[place as usize];
-            core = self.read(core, (node, domain), message, (first, last), &mut after);
+            core = self.read(rank, core, (node, domain), message, (first, last), &mut after);
         }
         let runner = &mut self.runners[rank as usize];
         let amount = if after.is_empty() { runner.after } else { Amount::of(&after) };
         runner.core = self.cores.moves(core, node, domain, amount);
+        runner.counted.copies += runner.core - core;
     }
 
     /// A message that came from `from` at `at` is looked at, if it still waits.
@@ -566,7 +619,15 @@ impl Running<'_> {
         false
     }
 
-    fn read(&self, mut core: u64, (node, domain): (u32, u32), message: Message, (first, last): (u64, u64), moves: &mut Vec<Move>) -> u64 {
+    fn read(
+        &mut self,
+        rank: u32,
+        mut core: u64,
+        (node, domain): (u32, u32),
+        message: Message,
+        (first, last): (u64, u64),
+        moves: &mut Vec<Move>,
+    ) -> u64 {
         let Some(slots) = self.cores.slots else { return core };
         let theirs = self.domain(message.peer);
         let crossing = self.work.costs.crossing(domain, theirs);
@@ -576,17 +637,23 @@ impl Running<'_> {
         for (number, part) in (0u64..).zip(parts_of_slots(slots, bytes)) {
             let visible = first + (last - first) * number / count.saturating_sub(1).max(1);
             let spun = core < visible;
+            // Its writer has not come so far.
+            self.runners[rank as usize].counted.late += visible.saturating_sub(core);
             core = core.max(visible);
+            let begun = core;
             // Who spins on the line has it when it sees the change.
             let lines = u64::from(!spun) + u64::from(part > slots.inline);
             core += self.cores.line(crossing) * lines;
             if copied {
                 core = self.cores.copy(core, node, Bytes(part.into()), (theirs, domain), crossing);
             }
+            self.runners[rank as usize].counted.copies += core - begun;
         }
+        let begun = core;
         for _ in moves.extract_if(.., |this| this.from == message.piece) {
             core = self.cores.copy(core, node, reduction_streams(message.piece.bytes), (theirs, domain), crossing);
         }
+        self.runners[rank as usize].counted.copies += core - begun;
         core
     }
 }

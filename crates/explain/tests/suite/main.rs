@@ -1,6 +1,7 @@
 //! The tests of `fabriscope-explain` from outside, in one program: built once, run on all cores. A file that is added is named here.
 #![allow(missing_docs)]
 
+mod applications;
 mod ask;
 mod chains;
 mod changes;

@@ -31,6 +31,8 @@ fn line(tool: Tool, traits: &Traits) -> String {
         (Suite::Single, Operation::Message) => "-i 1 -x 0",
         (Suite::Single, Operation::Iteration) => match tool.name() {
             "lammps-reax" => "--cells 4 -i 1",
+            "castep" => "--gvectors 500 --grid 16 --bands 8 -i 1",
+            "gromacs" => "--atoms 20000 --gcom 1 -i 1",
             "vasp" => "--kpar 1 --ncore 1 --bands 8 --occupied 8 --grid 16 -i 1",
             _ => "-n 16 -i 1",
         },
