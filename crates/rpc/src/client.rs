@@ -10,7 +10,7 @@ use fabriscope_node::{Process, ProgramError};
 use fabriscope_streams::{Stream, Streams};
 use fabriscope_units::{Bytes, Span, Time};
 
-use crate::channel::{Arrival, End, Header, Port};
+use crate::channel::{Arrival, ConnectionEnd, Header, Port};
 use crate::job::{END, Job, Measured, REQUEST, Stack};
 use crate::options::{Load, Service};
 
@@ -51,7 +51,7 @@ struct Client<'j> {
 pub async fn run(process: Process, job: &Job, stack: &Stack, number: u32) -> Result<(), ProgramError> {
     let servers = job.settings.servers;
     let peers: Vec<u32> = (0..servers).map(|server| job.rank_of_server(server, number)).collect();
-    let mut port = Port::open(&process, (stack.over, End::Caller), &peers, &job.contacts, stack.terms).await?;
+    let mut port = Port::open(&process, (stack.over, ConnectionEnd::Caller), &peers, &job.contacts, stack.terms).await?;
     for load in &job.settings.loads {
         let mut client = Client {
             job,

@@ -111,7 +111,7 @@ async fn run(process: Process, job: Arc<Job>) -> Result<(), ProgramError> {
             }
             Role::Client { client } => client::run(process.clone(), &job, stack, client).await?,
             Role::Nobody => {
-                channel::Port::open(&process, (stack.over, channel::End::Caller), &[], &job.contacts, stack.terms).await?;
+                channel::Port::open(&process, (stack.over, channel::ConnectionEnd::Caller), &[], &job.contacts, stack.terms).await?;
                 for _ in &job.settings.loads {
                     process.barrier().await;
                 }

@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 use fabriscope_node::{Process, ProgramError};
 use fabriscope_units::{Span, Time};
 
-use crate::channel::{Arrival, End, Header, Port};
+use crate::channel::{Arrival, ConnectionEnd, Header, Port};
 use crate::job::{END, Job, REPLY, Stack};
 
 /// A reply that a worker will have done: when, in which order it was asked for, where to, which call.
@@ -30,7 +30,7 @@ struct Server<'j> {
 pub async fn run(process: Process, job: &Job, stack: &Stack, (number, thread): (u32, u32)) -> Result<(), ProgramError> {
     let clients: Vec<u32> = job.clients_of(thread).collect();
     let peers: Vec<u32> = clients.iter().map(|client| job.rank_of_client(*client)).collect();
-    let mut port = Port::open(&process, (stack.over, End::Called), &peers, &job.contacts, stack.terms).await?;
+    let mut port = Port::open(&process, (stack.over, ConnectionEnd::Called), &peers, &job.contacts, stack.terms).await?;
     let mut server = Server { job, stack, number, process, clients, replies: BinaryHeap::new(), asked: 0 };
     for _ in &job.settings.loads {
         server.serve(&mut port).await?;

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 
 use fabriscope_node::{Process, ProgramError};
-use fabriscope_rpc::channel::{Arrival, End, Header, Port};
+use fabriscope_rpc::channel::{Arrival, ConnectionEnd, Header, Port};
 use fabriscope_streams::Streams;
 use fabriscope_units::{Bytes, Time};
 
@@ -58,7 +58,7 @@ struct Reducer<'j> {
 pub async fn run(process: &Process, job: &Job, number: usize, (executor, thread): (u32, u32)) -> Result<(), ProgramError> {
     let stack = &job.stacks[number];
     let peers = job.peers(executor, Role::Fetches(thread));
-    let port = Port::open(process, (stack.over, End::Caller), &peers, &job.contacts, stack.terms).await?;
+    let port = Port::open(process, (stack.over, ConnectionEnd::Caller), &peers, &job.contacts, stack.terms).await?;
     if process.rank() == 0 {
         job.begin();
     }

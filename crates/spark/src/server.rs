@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use fabriscope_node::{Process, ProgramError};
-use fabriscope_rpc::channel::{Arrival, End, Header, Port};
+use fabriscope_rpc::channel::{Arrival, ConnectionEnd, Header, Port};
 use fabriscope_units::{Bytes, Time};
 
 use crate::job::{BLOCK, CHUNK, END, HANDLE, Job, OPEN, Role, Stack};
@@ -20,7 +20,7 @@ type Read = Reverse<(Time, u64, usize, u64, u64)>;
 /// Serves until all tasks over one transport are done.
 pub async fn run(process: &Process, job: &Job, stack: &Stack, (executor, thread): (u32, u32)) -> Result<(), ProgramError> {
     let peers = job.peers(executor, Role::Serves(thread));
-    let mut port = Port::open(process, (stack.over, End::Called), &peers, &job.contacts, stack.terms).await?;
+    let mut port = Port::open(process, (stack.over, ConnectionEnd::Called), &peers, &job.contacts, stack.terms).await?;
     process.barrier().await;
     let mut server = Server { process, job, stack, executor, read: BinaryHeap::new(), number: 0 };
     let mut ended = 0;

@@ -89,7 +89,7 @@ pub struct Arrival {
 
 /// Which end of its connections a port is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum ConnectionEnd {
     /// It calls.
     Caller,
     /// It is called.
@@ -129,7 +129,7 @@ impl Port {
     /// No interface, no room for queue pairs, nobody there.
     pub async fn open(
         process: &Process,
-        (over, end): (Over, End),
+        (over, end): (Over, ConnectionEnd),
         peers: &[u32],
         contacts: &Contacts,
         terms: Terms,

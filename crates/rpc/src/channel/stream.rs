@@ -13,7 +13,7 @@ use fabriscope_tcp::kernel::{Awaited, SocketOptions};
 use fabriscope_units::{Bytes, Time};
 
 use super::contact::Contacts;
-use super::{Arrival, End, Header, NIC, Terms};
+use super::{Arrival, ConnectionEnd, Header, NIC, Terms};
 
 /// One connection.
 #[derive(Debug)]
@@ -37,21 +37,21 @@ pub struct StreamPort {
 impl StreamPort {
     pub(super) async fn open(
         process: &Process,
-        end: End,
+        end: ConnectionEnd,
         peers: &[u32],
         contacts: &Contacts,
         terms: Terms,
     ) -> Result<StreamPort, ProgramError> {
         let me = process.rank();
         let options = SocketOptions { no_delay: true, ..SocketOptions::default() };
-        let listens = end == End::Called && !peers.is_empty();
+        let listens = end == ConnectionEnd::Called && !peers.is_empty();
         if listens {
             process.listen(NIC, port_of(me)?, options)?;
             contacts.listens(me, process.lid(NIC));
         }
         process.barrier().await;
         let mut sockets = vec![None; peers.len()];
-        if end == End::Caller {
+        if end == ConnectionEnd::Caller {
             for (at, &peer) in peers.iter().enumerate() {
                 let address = contacts.listener(peer).ok_or_else(|| nobody(me, peer))?;
                 let socket = process.connect(NIC, address, port_of(peer)?, options).await?;

@@ -62,7 +62,7 @@ fn the_median_of_many_is_a_high_quantile_of_one() {
     };
     let (one, two, eight) = (row(1), row(2), row(8));
     // P(max of k <= t) = P(one <= t)^k: the median of the largest of k exponentials is at -ln(1 - 2^(-1/k)) means: 0.693, 1.228, 2.488.
-    let overhead = one.of("p50_us") - 0.6931 * 200.0;
+    let overhead = one.of("p50_us") - std::f64::consts::LN_2 * 200.0;
     assert!((0.0..20.0).contains(&overhead), "{one:?}");
     for (row, means) in [(&two, 1.228), (&eight, 2.488)] {
         let median = row.of("p50_us") - overhead;
