@@ -39,8 +39,8 @@ fn what_does_not_fit_is_refused_with_a_remedy() {
 fn perf(line: &str) -> (f64, f64, Vec<f64>) {
     let words = format!("bench spdk_nvme_perf --on lab-bluefield-2 --json -- --drive nvme-gen4 {line}");
     let output = Command::cargo_bin("fabriscope").unwrap().args(words.split_whitespace()).output().unwrap();
-    let found: serde_json::Value = serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|_| panic!("{line}: {}", String::from_utf8_lossy(&output.stderr)));
+    let found: serde_json::Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{line}: {}", String::from_utf8_lossy(&output.stderr)));
     let of = |metric: &str| {
         let points = found["points"].as_array().unwrap();
         points.iter().find(|point| point["metric"] == metric).and_then(|point| point["value"].as_f64()).unwrap()
