@@ -106,7 +106,7 @@ fn rpc_stats(text: &mut String, reads: &RpcStats, writes: &RpcStats) {
         let _ = writeln!(text, "\n\t\t\tread\t\t\twrite\n{what:<22}rpcs   % cum % |       rpcs   % cum %");
         let all = [reads.iter().sum::<u64>(), writes.iter().sum::<u64>()];
         let mut so_far = [0_u64; 2];
-        let percent = |part: u64, all: u64| if all == 0 { 0 } else { 100 * part / all };
+        let percent = |part: u64, all: u64| (100 * part).checked_div(all).unwrap_or(0);
         // In flight counts from 1 on: an RPC is one of them itself.
         let first = usize::from(what != "pages per rpc");
         for place in first..reads.len().max(writes.len()) {

@@ -219,8 +219,8 @@ fn lustre_counts_what_ior_does() {
     };
     let bytes = values("write_bytes", 6);
     // The mount of the first client comes first: 4 processes with 64 calls of 1 MiB each. Targets serve 2 clients.
-    assert_eq!(bytes[0], 4 * 64 << 20);
-    assert_eq!(bytes[1..].iter().sum::<u64>(), 2 * 4 * 64 << 20);
+    assert_eq!(bytes[0], (4 * 64) << 20);
+    assert_eq!(bytes[1..].iter().sum::<u64>(), (2 * 4 * 64) << 20);
     let (served, sent) = (values("write_bytes", 1)[1..].iter().sum::<u64>(), values("ost_write", 1).iter().sum::<u64>());
     assert_eq!(served, 2 * sent, "both clients do the same");
     assert!(text.contains("pages per rpc         rpcs   % cum % |       rpcs   % cum %"), "{text}");
