@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use fabriscope_engine::{DatagramCosts, EngineError, Feature, Library};
 use fabriscope_node::datagram::{Arrival, Channel, GaveUp};
-use fabriscope_node::process::wqe_bytes;
+use fabriscope_node::wqe_bytes;
 use fabriscope_node::{CpuCosts, DoorbellPolicy};
 use fabriscope_schedule::OpKind;
 use fabriscope_units::{Bytes, Remedy, Span, Time};

@@ -38,6 +38,7 @@ pub mod traffic;
 #[cfg(test)]
 mod traffic_test;
 mod work;
+mod wqe;
 
 pub use activity::{Activity, Doing, Kernel};
 pub use adapter::{Adapter, AdapterConfig};
@@ -58,3 +59,4 @@ pub use socket::{Socket, Waiting};
 pub use sockets::{Route, Sockets};
 pub use traffic::{Meeting, Traffic};
 pub use work::Work;
+pub use wqe::wqe_bytes;

@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use fabriscope_units::{Bytes, Span, Time};
-use fabriscope_verbs::{CqId, Lid, Nic, PostError, QpNum, RecvWr, SendFlags, SendWr, SrqId, WatchId, Wc, WqeIndex, WrOpcode};
+use fabriscope_verbs::{CqId, Lid, Nic, PostError, QpNum, RecvWr, SendFlags, SendWr, SrqId, WatchId, Wc, WqeIndex};
 
 use crate::adapter::Adapter;
 use crate::awaited::Awaited;
@@ -27,6 +27,7 @@ use crate::segments::Segments;
 use crate::socket::SocketWait;
 use crate::sockets::{Route, Sockets};
 use crate::work::WorkLog;
+use crate::wqe::wqe_bytes;
 
 /// A running program.
 pub type Program = Pin<Box<dyn Future<Output = Result<(), ProgramError>>>>;
@@ -761,25 +762,6 @@ pub fn earliest<'a>(
     let completions = cqs.iter().filter_map(|&(nic, cq)| adapters(nic)?.cq_next_visible(cq));
     let landings = watches.iter().filter_map(|&(nic, watch, count)| adapters(nic)?.rnic.watch_reaches(watch, count));
     completions.chain(landings).min()
-}
-
-/// Size of the WQE that a driver of the mlx5 family builds: 16-byte control segment, address and atomic
-/// segments, then data segments of 16 bytes or the inline data with its 4-byte header, rounded up to 16.
-#[must_use]
-pub fn wqe_bytes(wr: &SendWr) -> Bytes {
-    let remote = match wr.opcode {
-        WrOpcode::AtomicFetchAndAdd | WrOpcode::AtomicCmpAndSwp => 32,
-        _ if wr.remote.is_some() => 16,
-        _ if wr.ud.is_some() => 48,
-        _ => 0,
-    };
-    let data = if wr.flags.contains(SendFlags::INLINE) {
-        let inline: u64 = wr.sge.iter().map(|s| u64::from(s.length)).sum();
-        (4 + inline).div_ceil(16) * 16
-    } else {
-        16 * wr.sge.len() as u64
-    };
-    Bytes(16 + remote + data)
 }
 
 pub(crate) struct Suspend<'a> {

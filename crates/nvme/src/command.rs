@@ -48,7 +48,7 @@ pub(crate) struct Served {
 
 /// One end of a connection, as the other sees it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct End {
+pub(crate) struct QueuePairEnd {
     pub lid: Lid,
     pub qp: QpNum,
     /// Where data of a slot lie: `base + slot * bytes`.
@@ -59,8 +59,8 @@ pub(crate) struct End {
 /// A connection: what is in its capsules. They come in the order in which they were sent.
 #[derive(Debug, Default)]
 pub(crate) struct Connection {
-    pub host: Option<End>,
-    pub target: Option<End>,
+    pub host: Option<QueuePairEnd>,
+    pub target: Option<QueuePairEnd>,
     pub commands: VecDeque<Command>,
     pub answers: VecDeque<u32>,
     /// The host sends no more.

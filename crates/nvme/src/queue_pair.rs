@@ -6,7 +6,7 @@ use fabriscope_verbs::{
     Access, CqId, MemoryId, Mr, Peer, QpCap, QpInit, QpNum, QpType, RecvWr, Remote, SendWr, Sge, VerbsError, Wc, WcStatus,
 };
 
-use crate::command::{End, SUBMISSION};
+use crate::command::{QueuePairEnd, SUBMISSION};
 use crate::settings::Settings;
 
 /// The adapter that all use.
@@ -44,11 +44,11 @@ impl QueuePair {
         Ok(QueuePair { qp, mr, bytes: s.bytes, capsules: base + data })
     }
     /// What the other end has to know.
-    pub fn end(&self, process: &Process) -> End {
-        End { lid: process.lid(NIC), qp: self.qp, base: self.mr.addr, rkey: self.mr.rkey }
+    pub fn end(&self, process: &Process) -> QueuePairEnd {
+        QueuePairEnd { lid: process.lid(NIC), qp: self.qp, base: self.mr.addr, rkey: self.mr.rkey }
     }
     /// Connects it and posts a receive for each capsule that may come.
-    pub fn connect(&self, process: &Process, s: &Settings, peer: &End) -> Result<(), ProgramError> {
+    pub fn connect(&self, process: &Process, s: &Settings, peer: &QueuePairEnd) -> Result<(), ProgramError> {
         let there = Peer { lid: peer.lid, qp: peer.qp, sl: 0, mtu: s.mtu };
         process.nic(NIC, |nic| nic.connect(self.qp, &there, Access::ALL)).map_err(failed)?;
         (0..s.depth).try_for_each(|slot| self.post_receive(process, slot))
@@ -66,7 +66,7 @@ impl QueuePair {
         SendWr::send(u64::from(slot), sge).with_flags(fabriscope_verbs::SendFlags::SIGNALED)
     }
     /// Data of a slot, written to the other end or read from there.
-    pub fn data(&self, slot: u32, peer: &End, read: bool) -> SendWr {
+    pub fn data(&self, slot: u32, peer: &QueuePairEnd, read: bool) -> SendWr {
         let offset = u64::from(slot) * self.bytes.0;
         let sge = Sge { addr: self.mr.addr + offset, length: self.bytes.0 as u32, lkey: self.mr.lkey };
         let remote = Remote { addr: peer.base + offset, rkey: peer.rkey };

@@ -16,7 +16,7 @@ use fabriscope_node::{CpuCosts, Process, ProgramError};
 use fabriscope_units::{Span, Time};
 use fabriscope_verbs::{CqId, MemoryId, QpNum, WcOpcode};
 
-use crate::command::{COMPLETION, Command, End, Served, Shared};
+use crate::command::{COMPLETION, Command, QueuePairEnd, Served, Shared};
 use crate::host::MOST;
 use crate::queue_pair::{NIC, QueuePair, checked, completions};
 use crate::settings::{Server, Settings};
@@ -37,7 +37,7 @@ struct Loop<'s> {
     shared: &'s Shared,
     cq: CqId,
     /// Connections: number, queue pair, the host's end.
-    served: Vec<(usize, QueuePair, End)>,
+    served: Vec<(usize, QueuePair, QueuePairEnd)>,
     offload: Option<&'s NvmeOffload>,
     /// A core's time for a command, on each of its two turns.
     half: Span,

@@ -26,7 +26,8 @@ fn lab(name: &str) -> String {
 fn an_experiment_is_told_with_its_pictures() {
     let page = || report([lab("shift-16")]).page().unwrap().to_string();
     let text = page();
-    let expected = ["What it is", "What happens in the experiment", "How far to trust it", "How to do it again"];
+    let expected =
+        ["What it is", "What happens in the experiment", "What operators would see", "How far to trust it", "How to do it again"];
     assert_eq!(heads(&text), expected);
     for word in ["how busy the links are", "bisection", "fabriscope run", "last rank done (us)"] {
         assert!(text.contains(word), "{word}");
@@ -39,7 +40,14 @@ fn an_experiment_is_told_with_its_pictures() {
 #[test]
 fn the_cost_of_faults_is_told() {
     let text = report([lab("link-flap")]).page().unwrap().to_string();
-    let expected = ["What it is", "What happens in the experiment", "What the faults cost", "How far to trust it", "How to do it again"];
+    let expected = [
+        "What it is",
+        "What happens in the experiment",
+        "What the faults cost",
+        "What operators would see",
+        "How far to trust it",
+        "How to do it again",
+    ];
     assert_eq!(heads(&text), expected);
     let section = text.split("What the faults cost</h2>").nth(1).unwrap().split("<h2").next().unwrap();
     let row = |name: &str| -> Vec<String> {

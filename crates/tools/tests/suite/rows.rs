@@ -29,6 +29,7 @@ fn line(tool: Tool, traits: &Traits) -> String {
         (Suite::Perftest, _) => "-n 5",
         (Suite::Omb | Suite::OmbShmem | Suite::OmbXccl, _) => "-i 1 -x 0",
         (Suite::Single, Operation::Message) => "-i 1 -x 0",
+        (Suite::Single, Operation::Read) => "--drive nvme-gen3 -d 4",
         (Suite::Single, Operation::Iteration) => match tool.name() {
             "lammps-reax" => "--cells 4 -i 1",
             "castep" => "--gvectors 500 --grid 16 --bands 8 -i 1",
