@@ -27,7 +27,7 @@ examples() {
 # Without what names what only its reader has, and what takes long.
 of_all_readers() {
     local long=()
-    [[ -n ${EXAMPLES_LONG:-} ]] || long=(-e 'report ri2' -e 'validate$' -e 'validate --json' -e 'validate --summary' -e 'fabriscope sensitivity' -e 'explain all_reduce_perf .*--nodes 2$')
+    [[ -n ${EXAMPLES_LONG:-} ]] || long=(-e 'report ri2' -e 'validate$' -e 'validate --json' -e 'validate --summary' -e 'fabriscope sensitivity' -e 'explain all_reduce_perf .*--nodes 2$' -e 'explain vasp' -e 'spark-shuffle .*-d 4G')
     grep -v -e 'fabriscope serve' -e 'mine\.' -e 'my-' -e 'ours\.' -e gpu01 -e '|' -e '~/' -e --long "${long[@]}"
 }
 

@@ -31,6 +31,8 @@ fn line(tool: Tool, traits: &Traits) -> String {
         (Suite::Single, Operation::Message) => "-i 1 -x 0",
         (Suite::Single, Operation::Read) => "--drive nvme-gen3 -d 4",
         (Suite::Single, Operation::Iteration) => match tool.name() {
+            "rpc" => "--over tcp -n 1 -c 20",
+            "spark-shuffle" => "--over tcp -d 64M",
             "lammps-reax" => "--cells 4 -i 1",
             "castep" => "--gvectors 500 --grid 16 --bands 8 -i 1",
             "gromacs" => "--atoms 20000 --gcom 1 -i 1",
