@@ -12,6 +12,25 @@ pub fn dims_create<const N: usize>(ranks: u32) -> [u32; N] {
     best.unwrap_or([1; N])
 }
 
+/// The grid of `ranks` that divides a box of these sides into bricks of the least surface, which is what is sent. LAMMPS and GROMACS do so; on
+/// a tilted cell LAMMPS finds others that are nearly as good.
+#[must_use]
+pub fn least_surface(sides: [f64; 3], ranks: u32) -> [u32; 3] {
+    let mut best = ([ranks, 1, 1], f64::INFINITY);
+    for x in (1..=ranks).filter(|x| ranks.is_multiple_of(*x)) {
+        let rest = ranks / x;
+        for y in (1..=rest).filter(|y| rest.is_multiple_of(*y)) {
+            let dims = [x, y, rest / y];
+            let [a, b, c]: [f64; 3] = std::array::from_fn(|d| sides[d] / f64::from(dims[d]));
+            let surface = a * b + b * c + c * a;
+            if surface < best.1 {
+                best = (dims, surface);
+            }
+        }
+    }
+    best.0
+}
+
 /// Tries every product in not ascending order; the best has the least difference, first among the outer, then among the inner.
 fn factors<const N: usize>(rest: u32, place: usize, now: &mut [u32; N], best: &mut Option<[u32; N]>) {
     if place + 1 == N {

@@ -17,7 +17,7 @@ use fabriscope_tool::UsageError;
 use fabriscope_tool::arguments::{self, Opt, Parsed};
 use fabriscope_units::Bytes;
 
-use crate::grid::{Grid, dims_create};
+use crate::grid::{Grid, dims_create, least_surface};
 use crate::options::{conflict, options, positive, value};
 use crate::step::{Collective, Exchange, Merit, Program, Ran, Step, Steps, Whole, Work};
 
@@ -100,7 +100,7 @@ pub(crate) fn program(parsed: &Parsed, layout: Layout) -> Result<Arc<dyn Program
         system,
         ranks,
         ratio,
-        space: Grid { dims: cells(sides(&system), space), periodic: true },
+        space: Grid { dims: least_surface(sides(&system), space), periodic: true },
         mesh: dims_create(mesh),
         every,
         steps,
@@ -117,23 +117,6 @@ pub(crate) fn program(parsed: &Parsed, layout: Layout) -> Result<Arc<dyn Program
 fn sides(system: &System) -> [f64; 3] {
     let unit = libm::cbrt(system.atoms as f64 / DENSITY / system.shape.iter().product::<f64>());
     system.shape.map(|side| side * unit)
-}
-
-/// So many cells of the least surface, which is what is sent.
-fn cells(sides: [f64; 3], ranks: u32) -> [u32; 3] {
-    let mut best = ([ranks, 1, 1], f64::INFINITY);
-    for x in (1..=ranks).filter(|x| ranks.is_multiple_of(*x)) {
-        let rest = ranks / x;
-        for y in (1..=rest).filter(|y| rest.is_multiple_of(*y)) {
-            let dims = [x, y, rest / y];
-            let [a, b, c]: [f64; 3] = std::array::from_fn(|d| sides[d] / f64::from(dims[d]));
-            let surface = a * b + b * c + c * a;
-            if surface < best.1 {
-                best = (dims, surface);
-            }
-        }
-    }
-    best.0
 }
 
 fn named(name: &str) -> Result<System, UsageError> {
@@ -459,7 +442,7 @@ mod tests {
             system: SYSTEMS[2],
             ranks,
             ratio: 4,
-            space: Grid { dims: cells(sides(&SYSTEMS[2]), ranks - ranks / 4), periodic: true },
+            space: Grid { dims: least_surface(sides(&SYSTEMS[2]), ranks - ranks / 4), periodic: true },
             mesh: dims_create(ranks / 4),
             every: 1,
             steps: 100,

@@ -14,7 +14,7 @@ use fabriscope_tool::UsageError;
 use fabriscope_tool::arguments::{self, Opt, Parsed};
 use fabriscope_units::Bytes;
 
-use crate::grid::Grid;
+use crate::grid::{Grid, least_surface};
 use crate::options::{conflict, options, three, value};
 use crate::step::{Collective, DOUBLE, Exchange, Merit, Program, Ran, Step, Steps, Whole, Work};
 
@@ -45,7 +45,7 @@ pub(crate) fn program(parsed: &Parsed, layout: Layout) -> Result<Arc<dyn Program
         }
     }
     let ranks = layout.ranks();
-    let dims = grid.unwrap_or_else(|| bricks(box_of(cells), ranks));
+    let dims = grid.unwrap_or_else(|| least_surface(box_of(cells), ranks));
     if dims.iter().map(|ranks| u64::from(*ranks)).product::<u64>() != u64::from(ranks) {
         let [x, y, z] = dims;
         let what = format!("a grid of {x} x {y} x {z} ranks, and the job has {ranks}");
@@ -64,23 +64,6 @@ pub(crate) fn program(parsed: &Parsed, layout: Layout) -> Result<Arc<dyn Program
 /// The box in A.
 fn box_of(cells: [u64; 3]) -> [f64; 3] {
     std::array::from_fn(|d| cells[d] as f64 * CELL[d])
-}
-
-/// The grid of ranks whose bricks have the least surface. LAMMPS does so as well; on a tilted cell it finds others that are nearly as good.
-fn bricks(sides: [f64; 3], ranks: u32) -> [u32; 3] {
-    let mut best = ([ranks, 1, 1], f64::INFINITY);
-    for x in (1..=ranks).filter(|x| ranks.is_multiple_of(*x)) {
-        let rest = ranks / x;
-        for y in (1..=rest).filter(|y| rest.is_multiple_of(*y)) {
-            let dims = [x, y, rest / y];
-            let [a, b, c]: [f64; 3] = std::array::from_fn(|d| sides[d] / f64::from(dims[d]));
-            let surface = a * b + b * c + c * a;
-            if surface < best.1 {
-                best = (dims, surface);
-            }
-        }
-    }
-    best.0
 }
 
 impl Lammps {
@@ -253,8 +236,8 @@ mod tests {
 
     #[test]
     fn bricks_have_little_surface() {
-        assert_eq!(bricks([1.0; 3], 64), [4; 3]);
-        assert_eq!(bricks([2.0, 1.0, 1.0], 16), [4, 2, 2]);
+        assert_eq!(least_surface([1.0; 3], 64), [4; 3]);
+        assert_eq!(least_surface([2.0, 1.0, 1.0], 16), [4, 2, 2]);
     }
 
     /// Each iteration of the charges has six messages there, six back, and two sums.

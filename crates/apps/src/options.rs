@@ -2,6 +2,7 @@
 
 use fabriscope_platform::Layout;
 use fabriscope_tool::UsageError;
+pub(crate) use fabriscope_tool::arguments::value;
 use fabriscope_tool::arguments::{self, Given, Meaning::Usual, Opt, Parsed, Takes, opt};
 use fabriscope_units::Rate;
 
@@ -16,11 +17,6 @@ pub(crate) struct Common {
     pub node_seconds: Option<f64>,
     /// Operations of a core in a second, where they may bound it.
     pub compute_rate: Option<f64>,
-}
-
-/// An option with a value.
-pub(crate) const fn value(short: char, long: &'static str, what: &'static str, help: &'static str) -> Opt {
-    opt(short, long, Takes::Value(what), Usual, help)
 }
 
 pub(crate) const ITERATIONS: Opt = value('i', "iterations", "count", "measured iterations, after one that is not (default 1)");
@@ -56,9 +52,7 @@ impl Common {
     /// What is wrong with them.
     pub fn read((tool, about): (&str, &str), options: &[Opt], args: &[String]) -> Result<(Common, Parsed), UsageError> {
         let parsed = arguments::parse(tool, options, args)?;
-        if let Some(operand) = parsed.operands.first() {
-            return Err(UsageError::Operand { tool: tool.to_owned(), operand: operand.clone() });
-        }
+        parsed.no_operands(tool)?;
         let mut common = Common { iterations: 1, threads: 1, node_seconds: None, compute_rate: None };
         for given in &parsed.options {
             match given.name {

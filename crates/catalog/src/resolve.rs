@@ -11,7 +11,7 @@ use crate::error::{CatalogError, Problem};
 use crate::group::{self, NodeGroup, Written};
 use crate::imported::Chosen;
 use crate::node::ResolvedNode;
-use crate::part::{Cable, Congestion, Drive, Interface, Kind, LinkSpeed, Nic, Software, Switch};
+use crate::part::{Cable, Congestion, Drive, Kind, LinkSpeed, Nic, Software, Switch};
 use crate::qos::Qos;
 use crate::sourced::Sourced;
 
@@ -329,7 +329,7 @@ fn drives(catalog: &Catalog) -> Vec<Drive> {
 }
 
 fn fits_software(catalog: &Catalog, nic: &Nic, software: &Software) -> Result<(), Problem> {
-    if software.interface == nic.interface || software.interface == Interface::Sockets {
+    if software.drives(nic.interface) {
         return Ok(());
     }
     let fitting = catalog.parts().filter_map(|part| match part {

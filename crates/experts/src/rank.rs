@@ -45,7 +45,7 @@ impl Rank {
         }
         let shared = process.segments().of(&job.owner, || RefCell::new(Node::new(count)));
         let cpu = process.cpu();
-        process.drive_as(free(cpu));
+        process.drive_as(cpu.posted_by_others());
         let scattered = job.kernels.iter().any(|kernel| kernel.exchange == Exchange::Scattered);
         let all = 0..job.shape.ranks();
         let (peers, lanes): (Vec<u32>, u32) = if scattered {
@@ -102,12 +102,6 @@ impl Rank {
     pub fn copying(&self, bytes: Bytes) -> Span {
         self.job.library.forwarding.as_ref().map_or(Span::ZERO, |of| *of.trip * bytes.0.div_ceil(of.in_flight.0.max(1)))
     }
-}
-
-/// A core's costs where others post.
-fn free(cpu: CpuCosts) -> CpuCosts {
-    let none = Span::ZERO;
-    CpuCosts { wqe_build: none, mmio_busy: none, poll_hit: none, poll_empty: none, dma_touch: none, post_recv: none, ..cpu }
 }
 
 /// Those who post for a GPU.

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use fabriscope_node::{Process, ProgramError};
-use fabriscope_units::{Bytes, Remedy, Time};
+use fabriscope_units::{Bytes, Time};
 use fabriscope_verbs::{
     Access, AhAttr, AppWords, CqId, MemoryId, Mr, PdId, Peer, QpCap, QpInit, QpNum, QpType, Remote, SendFlags, SendWr, Sge, UdDestination,
     VerbsError, WatchId, Wc, WcStatus,
@@ -88,7 +88,7 @@ impl Wires {
         }
         let depth = DEPTH.saturating_mul(peers.len() as u32 * lanes).min(MOST_ENTRIES);
         for nic in adapters_of(process, gpu)? {
-            rails.push(open_rail(process, net, (nic, me, gpu), depth).map_err(failed)?);
+            rails.push(open_rail(process, net, (nic, me, gpu), depth)?);
         }
         for peer in peers {
             for lane in 0..lanes {
@@ -96,7 +96,7 @@ impl Wires {
                 let at = &rails[rail];
                 let qp = match at.shared {
                     Some(qp) => qp,
-                    None => process.nic(at.nic, |nic| nic.create_qp(&queue_pair(at, QpType::Rc, DEPTH))).map_err(failed)?,
+                    None => process.nic(at.nic, |nic| nic.create_qp(&queue_pair(at, QpType::Rc, DEPTH)))?,
                 };
                 let Mr { addr, rkey, .. } = at.memory;
                 let contact = Contact { lid: process.lid(at.nic), qp, addr, rkey };
@@ -117,11 +117,11 @@ impl Wires {
             let other = other.ok_or_else(|| ProgramError(format!("rank {me}: rank {peer} has no other end of lane {lane}")))?;
             let at = &self.rails[wire.rail];
             let to = if at.shared.is_some() {
-                let ah = process.nic(at.nic, |nic| nic.create_ah(at.pd, AhAttr { dlid: other.lid, sl: 0 })).map_err(failed)?;
+                let ah = process.nic(at.nic, |nic| nic.create_ah(at.pd, AhAttr { dlid: other.lid, sl: 0 }))?;
                 Some(UdDestination { ah, remote_qpn: other.qp, remote_qkey: Peer::QKEY })
             } else {
                 let there = Peer { lid: other.lid, qp: other.qp, sl: 0, mtu: net.mtu };
-                process.nic(at.nic, |nic| nic.connect(wire.qp, &there, Access::ALL)).map_err(failed)?;
+                process.nic(at.nic, |nic| nic.connect(wire.qp, &there, Access::ALL))?;
                 None
             };
             let remote = Remote { addr: other.addr, rkey: other.rkey };
@@ -211,10 +211,6 @@ fn open_rail(process: &Process, net: &Net, (nic, me, gpu): (usize, u32, u32), de
 fn queue_pair(rail: &Rail, qp_type: QpType, depth: u32) -> QpInit {
     let cap = QpCap { max_send_wr: depth, max_recv_wr: 1, max_inline_data: Bytes(INLINE.into()), ..QpCap::default() };
     QpInit { cap, ..QpInit::new(rail.pd, qp_type, rail.cq) }
-}
-
-pub(crate) fn failed(error: VerbsError) -> ProgramError {
-    ProgramError(error.in_full())
 }
 
 /// Until when a program waits that waits for ever.

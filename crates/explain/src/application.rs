@@ -5,7 +5,7 @@
 //! Modelled: means over ranks, and the slowest rank beyond them; connections that are made on first use, once in a run.
 //! Not modelled: set-up and output; two things that only help together.
 
-use fabriscope_catalog::{Catalog, Interface, ResolvedCluster};
+use fabriscope_catalog::{Catalog, ResolvedCluster};
 use fabriscope_lab::LabError;
 use fabriscope_lab::bench::BenchRequest;
 use fabriscope_report::{Cell, Column, Grid, Outcome};
@@ -42,7 +42,7 @@ fn with_library(catalog: &Catalog, parts: &ResolvedCluster, given: &str) -> Resu
     let name = given.strip_prefix("library=").unwrap_or(given);
     let software = catalog.software(name)?;
     let nic = &parts.sole().node.nic;
-    if software.interface != nic.interface && software.interface != Interface::Sockets {
+    if !software.drives(nic.interface) {
         let what =
             format!("`{name}` drives adapters through {}, but `{}` is driven through {}", software.interface, nic.name, nic.interface);
         return Err(LabError::refused(what, "name a library for this adapter: `fabriscope parts --kind software` lists them"));

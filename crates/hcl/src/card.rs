@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use fabriscope_experts::links::Links;
 use fabriscope_experts::wires::{FOR_EVER, Wires};
-use fabriscope_node::{CpuCosts, Process, ProgramError};
+use fabriscope_node::{Process, ProgramError};
 use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::AppWords;
 
@@ -125,17 +125,7 @@ impl Card {
             return Err(ProgramError(format!("rank {me} has accelerator {gpu} of a server with {count}")));
         }
         // Engines of the ports post and see what comes, no core does.
-        let cpu = process.cpu();
-        let none = Span::ZERO;
-        process.drive_as(CpuCosts {
-            wqe_build: none,
-            mmio_busy: none,
-            poll_hit: none,
-            poll_empty: none,
-            dma_touch: none,
-            post_recv: none,
-            ..cpu
-        });
+        process.drive_as(process.cpu().posted_by_others());
         let shared = process.segments().of(&job.owner, || {
             RefCell::new(Server { links: Links::default(), mail: vec![Vec::new(); count], ranks: vec![u32::MAX; count] })
         });

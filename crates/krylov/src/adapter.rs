@@ -8,7 +8,7 @@
 use std::cell::Cell;
 
 use fabriscope_node::{Process, ProgramError, Record};
-use fabriscope_units::{Bytes, Remedy, Span};
+use fabriscope_units::{Bytes, Span};
 use fabriscope_verbs::{
     Access, CqId, Lid, Mr, Mtu, Peer, QpCap, QpInit, QpNum, QpType, Remote, Rkey, SendFlags, SendWr, Sge, VerbsError, WatchId,
 };
@@ -54,7 +54,7 @@ impl ConnectionEnd {
         let base = MEMORY + (u64::from(process.rank()) << 40);
         let told = base + ROOM;
         let place = process.place(NIC);
-        let made = process.nic(NIC, |nic| {
+        let made = process.nic(NIC, |nic| -> Result<_, VerbsError> {
             let pd = nic.alloc_pd();
             let mr = nic.reg_mr_at(pd, base, Bytes(2 * ROOM), Access::ALL, place)?;
             let cq = nic.create_cq(DEPTH * 2)?;
@@ -62,13 +62,13 @@ impl ConnectionEnd {
             let qp = nic.create_qp(&QpInit { cap, ..QpInit::new(pd, QpType::Rc, cq) })?;
             Ok((mr, cq, qp, nic.create_watch(told, LINE)))
         });
-        let (mr, cq, qp, watch) = made.map_err(failed)?;
+        let (mr, cq, qp, watch) = made?;
         board.0.lock()[side as usize] = Some(Contact { lid: process.lid(NIC), qp, rkey: mr.rkey, told });
         process.barrier().await;
         let other = board.0.lock()[1 - side as usize];
         let peer = other.ok_or_else(|| ProgramError("a rank and its helper on the adapter do not know each other".to_owned()))?;
         let to = Peer { lid: peer.lid, qp: peer.qp, sl: 0, mtu };
-        process.nic(NIC, |nic| nic.connect(qp, &to, Access::ALL)).map_err(failed)?;
+        process.nic(NIC, |nic| nic.connect(qp, &to, Access::ALL))?;
         process.barrier().await;
         Ok(ConnectionEnd { process, inline, cq, qp, mr, watch, heard: Cell::new(0), open: Cell::new(0), peer })
     }
@@ -119,10 +119,6 @@ impl ConnectionEnd {
         }
         Ok(())
     }
-}
-
-fn failed(error: VerbsError) -> ProgramError {
-    ProgramError(error.in_full())
 }
 
 /// The adapter: the first of the node.

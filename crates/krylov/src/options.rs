@@ -2,7 +2,7 @@
 
 use fabriscope_platform::Target;
 use fabriscope_tool::UsageError;
-use fabriscope_tool::arguments::{self, Given, Meaning::Usual, Opt, Takes, opt};
+use fabriscope_tool::arguments::{self, Given, Meaning::Usual, Opt, Takes, opt, value};
 use fabriscope_units::Remedy;
 
 use super::matrix::{Matrix, Stencil};
@@ -24,11 +24,6 @@ pub(super) struct Settings {
     pub offload: Offload,
     /// Percent of the rows for them, where it is asked for.
     pub share: Option<u32>,
-}
-
-/// An option with a value.
-const fn value(short: char, long: &'static str, what: &'static str, help: &'static str) -> Opt {
-    opt(short, long, Takes::Value(what), Usual, help)
 }
 
 /// The options of the command line.
@@ -56,9 +51,7 @@ const NOTES: &str =
 
 pub(super) fn read(tool: &str, about: &str, args: &[String], target: &Target, cores: u32) -> Result<Settings, UsageError> {
     let parsed = arguments::parse(tool, OPTIONS, args)?;
-    if let Some(operand) = parsed.operands.first() {
-        return Err(UsageError::Operand { tool: tool.to_owned(), operand: operand.clone() });
-    }
+    parsed.no_operands(tool)?;
     let (ranks, per_node) = (target.layout.ranks(), target.layout.per_node);
     let (mut points, mut blocks, mut stencil) = ([256; 3], None, Stencil::Seven);
     let (mut rows, mut nonzeros, mut halo) = (None, None, None);

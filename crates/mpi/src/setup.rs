@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use fabriscope_catalog::{EagerChannel, TagMatching};
 use fabriscope_node::{Process, ProgramError};
-use fabriscope_units::{Bytes, Remedy};
+use fabriscope_units::Bytes;
 use fabriscope_verbs::{
     Access, AhAttr, CqId, Lid, MemoryId, Mr, Nic, PdId, Peer, QpAttr, QpCap, QpInit, QpNum, QpType, UdDestination, VerbsError,
 };
@@ -38,7 +38,7 @@ pub(super) async fn open(
     let mut created: Vec<Vec<(QpNum, u64)>> = vec![Vec::new(); peers.len()];
     for (index, (nic, _)) in home.nics.iter().copied().take(protocol.most_rails as usize).enumerate() {
         let reached = reached(&protocol, &home, index);
-        let mut rail = open_rail(process, nic, peers.len(), &protocol, reached).map_err(failed)?;
+        let mut rail = open_rail(process, nic, peers.len(), &protocol, reached)?;
         if protocol.tag_matching == TagMatching::Adapter && rail.device.is_some() {
             rail.lands = buffer;
         }
@@ -46,7 +46,7 @@ pub(super) async fn open(
         for (at, &peer) in peers.iter().enumerate() {
             let ring = rail.mr.addr + at as u64 * ring_bytes(&protocol);
             let own = || process.nic(nic, |n| n.create_qp(&queue_pair(&rail, &protocol, QpType::Rc, 1)));
-            let qp = shared_qp.map_or_else(own, Ok).map_err(failed)?;
+            let qp = shared_qp.map_or_else(own, Ok)?;
             let contact = Contact {
                 lid: process.lid(nic),
                 qp,
@@ -80,10 +80,10 @@ pub(super) async fn open(
             let (rail, nic) = (&rails[index], rails[index].nic);
             let to = if protocol.unordered {
                 let av = AhAttr { dlid: contact.lid, sl: 0 };
-                let ah = process.nic(nic, |n| n.create_ah(rail.pd, av)).map_err(failed)?;
+                let ah = process.nic(nic, |n| n.create_ah(rail.pd, av))?;
                 Some(UdDestination { ah, remote_qpn: contact.qp, remote_qkey: Peer::QKEY })
             } else {
-                connect(process, nic, qp, contact, shared).map_err(failed)?;
+                connect(process, nic, qp, contact, shared)?;
                 None
             };
             let lid = contact.lid;
@@ -165,7 +165,7 @@ fn open_shared(process: &Process, rail: &Rail, peers: u32, shared: &Shared) -> R
         n.connect(qp, &nobody, Access::ALL)?;
         Ok(qp)
     };
-    let qp = process.nic(rail.nic, open).map_err(failed)?;
+    let qp = process.nic(rail.nic, open)?;
     post_receives(process, rail, qp, peers, protocol)?;
     Ok(qp)
 }
@@ -193,10 +193,6 @@ fn connect(process: &Process, nic: usize, qp: QpNum, peer: Contact, shared: &Sha
         n.modify_qp(qp, &QpAttr { max_dest_rd_atomic: reads, ..QpAttr::rtr_rc(shared.mtu, peer.qp, FIRST_PSN, av) })?;
         n.modify_qp(qp, &QpAttr { max_rd_atomic: reads, ..QpAttr::rts_rc(FIRST_PSN) })
     })
-}
-
-fn failed(error: VerbsError) -> ProgramError {
-    ProgramError(error.in_full())
 }
 
 /// The first packet number of every connection. Basis: assumed; nothing depends on it.

@@ -21,7 +21,7 @@ use fabriscope_machine::Access as Moved;
 use fabriscope_nccl::{NetWay, Protocol};
 use fabriscope_node::aggregation::Region;
 use fabriscope_node::{Memory, Process, ProgramError};
-use fabriscope_units::{Bytes, Remedy, Time};
+use fabriscope_units::{Bytes, Time};
 use fabriscope_verbs::{
     Access, AhAttr, AppWords, CqId, MemoryId, Mr, PdId, Peer, QpCap, QpInit, QpNum, QpType, RecvWr, Remote, SendWr, Sge, UdDestination,
     VerbsError, Wc, WcStatus,
@@ -201,7 +201,7 @@ impl Net {
                 let at = &net.rails[rail];
                 let qp = match at.shared {
                     Some(qp) => qp,
-                    None => process.nic(at.nic, |nic| nic.create_qp(&queue_pair(at.pd, at.cq, QpType::Rc, 1))).map_err(failed)?,
+                    None => process.nic(at.nic, |nic| nic.create_qp(&queue_pair(at.pd, at.cq, QpType::Rc, 1)))?,
                 };
                 let memory = |mr: &Mr| (mr.addr, mr.rkey);
                 let contact =
@@ -230,11 +230,11 @@ impl Net {
             let peer = found.ok_or_else(|| ProgramError(format!("rank {me}: {wire:?} has no other end")))?;
             let at = &net.rails[rail];
             let to = if at.shared.is_some() {
-                let ah = process.nic(at.nic, |nic| nic.create_ah(at.pd, AhAttr { dlid: peer.lid, sl: 0 })).map_err(failed)?;
+                let ah = process.nic(at.nic, |nic| nic.create_ah(at.pd, AhAttr { dlid: peer.lid, sl: 0 }))?;
                 Some(UdDestination { ah, remote_qpn: peer.qp, remote_qkey: Peer::QKEY })
             } else {
                 let there = Peer { lid: peer.lid, qp: peer.qp, sl: 0, mtu: world.mtu };
-                process.nic(at.nic, |nic| nic.connect(qp, &there, Access::ALL)).map_err(failed)?;
+                process.nic(at.nic, |nic| nic.connect(qp, &there, Access::ALL))?;
                 net.post_receives(process, rail, qp, RECEIVES)?;
                 None
             };
@@ -283,7 +283,7 @@ impl Net {
             return Ok(place);
         }
         let reached = told.map_or(classes[nearest] <= world.library_of(me).farthest, |(_, reached)| reached);
-        let rail = open_rail(process, (nic, reached.then_some(seat.gpu)), world, me, links).map_err(failed)?;
+        let rail = open_rail(process, (nic, reached.then_some(seat.gpu)), world, me, links)?;
         self.rails.push(rail);
         let place = self.rails.len() - 1;
         if let Some(qp) = self.rails[place].shared {
@@ -624,10 +624,6 @@ fn open_rail(process: &Process, (nic, gpu): (usize, Option<u32>), world: &Shared
 fn queue_pair(pd: PdId, cq: CqId, qp_type: QpType, peers: u32) -> QpInit {
     let cap = QpCap { max_send_wr: SENDS.saturating_mul(peers), max_recv_wr: RECEIVES.saturating_mul(peers), ..QpCap::default() };
     QpInit { cap, ..QpInit::new(pd, qp_type, cq) }
-}
-
-fn failed(error: VerbsError) -> ProgramError {
-    ProgramError(error.in_full())
 }
 
 /// Receives that stand ready for a connection: as many messages as can be on the way with three protocols, and as many answers.

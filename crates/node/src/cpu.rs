@@ -61,6 +61,12 @@ cpu_parameters! {
 }
 
 impl CpuCosts {
+    /// What is left where something else than a core posts and polls, whose own times are counted apart: the way to the adapter.
+    #[must_use]
+    pub fn posted_by_others(self) -> CpuCosts {
+        let none = Span::ZERO;
+        CpuCosts { wqe_build: none, mmio_busy: none, poll_hit: none, poll_empty: none, dma_touch: none, post_recv: none, ..self }
+    }
     /// Time to copy `amount` bytes when the copies in progress touch `working_set` bytes.
     ///
     /// `copy_call + amount / rate`, the rate chosen by `working_set`; beyond the caches the first page goes at

@@ -28,7 +28,7 @@ impl Noise {
     #[must_use]
     pub fn new((every, lasts): (Span, Span), streams: Streams, rank: u32) -> Noise {
         let mut stream = streams.stream("interruptions of cores", rank.into());
-        let next = Time::ZERO + exponential(&mut stream, every);
+        let next = Time::ZERO + every.scaled(stream.exponential());
         Noise { every, lasts, stream, next }
     }
 
@@ -54,16 +54,11 @@ impl Noise {
 
     /// The end of the next interruption.
     fn take(&mut self) -> Time {
-        self.next + exponential(&mut self.stream, self.lasts)
+        self.next + self.lasts.scaled(self.stream.exponential())
     }
     fn go_on(&mut self, taken: Span) {
-        self.next = self.next + taken + exponential(&mut self.stream, self.every);
+        self.next = self.next + taken + self.every.scaled(self.stream.exponential());
     }
-}
-
-/// A span that is distributed exponentially around `mean`.
-fn exponential(stream: &mut Stream, mean: Span) -> Span {
-    Span::from_ps(((u128::from(mean.as_ps()) * u128::from(stream.exponential())) >> 32) as u64)
 }
 
 #[cfg(test)]
@@ -74,7 +69,7 @@ mod tests {
     fn spans_have_the_mean_and_the_shape_of_the_distribution() {
         let mut stream = Streams::new(1).stream("test", 0);
         let mean = Span::from_us(10);
-        let drawn: Vec<f64> = (0..100_000).map(|_| exponential(&mut stream, mean).as_us_f64()).collect();
+        let drawn: Vec<f64> = (0..100_000).map(|_| mean.scaled(stream.exponential()).as_us_f64()).collect();
         let share = |above: f64| drawn.iter().filter(|span| **span > above).count() as f64 / drawn.len() as f64;
         assert!((drawn.iter().sum::<f64>() / drawn.len() as f64 - 10.0).abs() < 0.15);
         // e^-1, e^-2, e^-4 of them are longer than one, two, four times the mean.

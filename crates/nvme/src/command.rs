@@ -6,7 +6,6 @@ use fabriscope_node::Record;
 use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::{Lid, QpNum, Rkey};
 
-use crate::Results;
 use crate::drive::{Access, Drives};
 use crate::settings::Settings;
 
@@ -35,17 +34,6 @@ pub(crate) struct Core {
     pub busy: Span,
 }
 
-/// What one core of a target has done.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Served {
-    /// Commands.
-    pub commands: u64,
-    /// Time in which it did not wait.
-    pub busy: Span,
-    /// From the first capsule until the last answer.
-    pub elapsed: Span,
-}
-
 /// One end of a connection, as the other sees it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueuePairEnd {
@@ -63,8 +51,6 @@ pub(crate) struct Connection {
     pub target: Option<QueuePairEnd>,
     pub commands: VecDeque<Command>,
     pub answers: VecDeque<u32>,
-    /// The host sends no more.
-    pub closed: bool,
 }
 
 /// What all cores share.
@@ -73,8 +59,9 @@ pub(crate) struct Shared {
     /// By core of the host.
     pub connections: Record<Vec<Connection>>,
     pub drives: Record<Drives>,
-    pub hosts: Results,
-    pub served: Record<Vec<Served>>,
+    pub hosts: Record<Vec<Core>>,
+    /// Time in which each core of the target did not wait.
+    pub served: Record<Vec<Span>>,
 }
 
 impl Shared {
@@ -84,7 +71,7 @@ impl Shared {
             connections: Record::new((0..cores).map(|_| Connection::default()).collect()),
             drives: Record::new(Drives::new(&settings.drive, settings.drives)),
             hosts: Record::new(vec![Core::default(); cores]),
-            served: Record::new(vec![Served::default(); settings.target_cores as usize]),
+            served: Record::new(vec![Span::ZERO; settings.target_cores as usize]),
         }
     }
 }

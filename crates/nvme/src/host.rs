@@ -62,7 +62,6 @@ pub(crate) async fn run(process: &Process, s: &Settings, shared: &Shared, core: 
             outstanding -= 1;
         }
     }
-    shared.connections.lock()[at].closed = true;
     done.elapsed = process.now().since(begin);
     done.busy = done.elapsed.saturating_sub(waited);
     shared.hosts.lock()[at] = done;

@@ -17,7 +17,7 @@ mod target;
 
 use std::sync::Arc;
 
-use fabriscope_node::{Core, Main, Process, ProgramError, Record, Ties};
+use fabriscope_node::{Core, Main, Process, ProgramError, Ties};
 use fabriscope_platform::Target;
 use fabriscope_tool::{Measures, Operation, Placing, Prepared, Ranks, Rows, SizeOption, Suite, Traits, UsageError};
 
@@ -82,6 +82,3 @@ async fn run(process: Process, settings: Arc<Settings>, shared: Arc<Shared>, num
     }
     target::run(&process, &settings, &shared, (core, None)).await
 }
-
-/// Results of one core.
-type Results = Record<Vec<command::Core>>;

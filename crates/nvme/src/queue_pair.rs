@@ -1,7 +1,7 @@
 //! A connection's queue pair at either end: buffers, receives, completions.
 
 use fabriscope_node::{Process, ProgramError};
-use fabriscope_units::{Bytes, Remedy};
+use fabriscope_units::Bytes;
 use fabriscope_verbs::{
     Access, CqId, MemoryId, Mr, Peer, QpCap, QpInit, QpNum, QpType, RecvWr, Remote, SendWr, Sge, VerbsError, Wc, WcStatus,
 };
@@ -22,7 +22,7 @@ pub(crate) struct QueuePair {
 
 /// A completion queue for so many connections.
 pub(crate) fn completions(process: &Process, s: &Settings, connections: u32) -> Result<CqId, ProgramError> {
-    process.nic(NIC, |nic| nic.create_cq(connections * (6 * s.depth + 4))).map_err(failed)
+    process.nic(NIC, |nic| nic.create_cq(connections * (6 * s.depth + 4))).map_err(ProgramError::from)
 }
 
 impl QueuePair {
@@ -32,15 +32,13 @@ impl QueuePair {
         let data = slots * s.bytes.0;
         let capsule = SUBMISSION.0 + s.bytes.0;
         let base = BUFFER + u64::from(number) * BETWEEN;
-        let (qp, mr) = process
-            .nic(NIC, |nic| -> Result<_, VerbsError> {
-                let pd = nic.alloc_pd();
-                let mr = nic.reg_mr_at(pd, base, Bytes(data + slots * capsule), Access::ALL, place)?;
-                let cap = QpCap { max_send_wr: 3 * s.depth + 2, max_recv_wr: s.depth + 1, ..QpCap::default() };
-                let qp = nic.create_qp(&QpInit { send_cq: cq, recv_cq: cq, cap, ..QpInit::new(pd, QpType::Rc, cq) })?;
-                Ok((qp, mr))
-            })
-            .map_err(failed)?;
+        let (qp, mr) = process.nic(NIC, |nic| -> Result<_, VerbsError> {
+            let pd = nic.alloc_pd();
+            let mr = nic.reg_mr_at(pd, base, Bytes(data + slots * capsule), Access::ALL, place)?;
+            let cap = QpCap { max_send_wr: 3 * s.depth + 2, max_recv_wr: s.depth + 1, ..QpCap::default() };
+            let qp = nic.create_qp(&QpInit { send_cq: cq, recv_cq: cq, cap, ..QpInit::new(pd, QpType::Rc, cq) })?;
+            Ok((qp, mr))
+        })?;
         Ok(QueuePair { qp, mr, bytes: s.bytes, capsules: base + data })
     }
     /// What the other end has to know.
@@ -50,7 +48,7 @@ impl QueuePair {
     /// Connects it and posts a receive for each capsule that may come.
     pub fn connect(&self, process: &Process, s: &Settings, peer: &QueuePairEnd) -> Result<(), ProgramError> {
         let there = Peer { lid: peer.lid, qp: peer.qp, sl: 0, mtu: s.mtu };
-        process.nic(NIC, |nic| nic.connect(self.qp, &there, Access::ALL)).map_err(failed)?;
+        process.nic(NIC, |nic| nic.connect(self.qp, &there, Access::ALL))?;
         (0..s.depth).try_for_each(|slot| self.post_receive(process, slot))
     }
     /// Posts a receive for a capsule.
@@ -80,10 +78,6 @@ pub(crate) fn checked(completions: Vec<Wc>) -> Result<Vec<Wc>, ProgramError> {
         None => Ok(completions),
         Some(bad) => Err(ProgramError(format!("a completion with error: {} ({})", bad.status.text(), bad.status.name()))),
     }
-}
-
-pub(crate) fn failed(error: VerbsError) -> ProgramError {
-    ProgramError(error.in_full())
 }
 
 /// Where the buffers of a node's first connection lie, and how far the next's are. Basis: assumed; it decides nothing.

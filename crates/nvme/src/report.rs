@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use fabriscope_tool::{Point, ToolOutput};
+use fabriscope_tool::{Point, ToolOutput, nearest_rank};
 use fabriscope_units::Span;
 
 use crate::command::Shared;
@@ -57,7 +57,7 @@ pub(crate) fn output(s: &Settings, shared: &Shared) -> ToolOutput {
     let (mean, mib, line) = row(&all, total);
     let _ = write!(text, "{rule}\n{:<1$}:{line}", "Total", width - 1);
     all.sort_unstable();
-    let quantile = |parts: usize| all.get((all.len() * parts).div_ceil(100_000).saturating_sub(1)).map_or(0.0, |span| span.as_us_f64());
+    let quantile = |parts: u64| nearest_rank(&all, parts, 100_000).as_us_f64();
     if s.percentiles {
         let _ = write!(text, "\nSummary latency data for {name}:\n{rule}\n");
         for parts in [1_000, 10_000, 25_000, 50_000, 75_000, 90_000, 95_000, 98_000, 99_000, 99_500, 99_900, 99_990, 99_999] {
@@ -82,7 +82,7 @@ fn remarks(s: &Settings, shared: &Shared, hosts: &[crate::command::Core]) -> Vec
     let mut remarks =
         vec![format!("{} of `{}`: {} commands, {:.2} us of the host's cores for each", s.drives, s.drive.name, commands, each(busy))];
     if !s.local {
-        let served: Span = shared.served.lock().iter().map(|served| served.busy).sum();
+        let served: Span = shared.served.lock().iter().copied().sum();
         let who = match s.server {
             Server::Host => "the target's cores for each",
             Server::Dpu => "the cores on the target's adapter for each",

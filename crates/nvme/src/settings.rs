@@ -145,9 +145,7 @@ impl Settings {
     /// Reads the command line.
     pub fn read(args: &[String], target: &Target) -> Result<Settings, UsageError> {
         let parsed = arguments::parse(NAME, OPTIONS, args)?;
-        if let Some(operand) = parsed.operands.first() {
-            return Err(UsageError::Operand { tool: NAME.to_owned(), operand: operand.clone() });
-        }
+        parsed.no_operands(NAME)?;
         let mut typed = Typed::default();
         for given in &parsed.options {
             typed.take(given)?;

@@ -11,12 +11,11 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use fabriscope_catalog::NvmeOffload;
 use fabriscope_node::{CpuCosts, Process, ProgramError};
 use fabriscope_units::{Span, Time};
 use fabriscope_verbs::{CqId, MemoryId, QpNum, WcOpcode};
 
-use crate::command::{COMPLETION, Command, QueuePairEnd, Served, Shared};
+use crate::command::{COMPLETION, Command, QueuePairEnd, Shared};
 use crate::host::MOST;
 use crate::queue_pair::{NIC, QueuePair, checked, completions};
 use crate::settings::{Server, Settings};
@@ -38,7 +37,6 @@ struct Loop<'s> {
     cq: CqId,
     /// Connections: number, queue pair, the host's end.
     served: Vec<(usize, QueuePair, QueuePairEnd)>,
-    offload: Option<&'s NvmeOffload>,
     /// A core's time for a command, on each of its two turns.
     half: Span,
     /// Until when the adapter's engine is taken.
@@ -47,7 +45,8 @@ struct Loop<'s> {
     turns: BinaryHeap<Reverse<(Time, u64, usize, u32)>>,
     what: Vec<Vec<Option<(Command, Turn)>>>,
     asked: u64,
-    done: Served,
+    /// Time in which it did not wait.
+    busy: Span,
 }
 
 /// One core, until all its connections are closed. On a core of the adapter, `host` are the costs of a core beside it, for which the software's times are.
@@ -57,9 +56,8 @@ pub(crate) async fn run(
     shared: &Shared,
     (core, host): (u32, Option<CpuCosts>),
 ) -> Result<(), ProgramError> {
-    let offload = s.offload.as_ref();
     let half = half(*s.target.target, process.cpu(), host);
-    if offload.is_some() {
+    if s.offload.is_some() {
         process.drive_as(free(process.cpu()));
     }
     let numbers: Vec<usize> = (core..s.cores).step_by(s.target_cores as usize).map(|number| number as usize).collect();
@@ -82,22 +80,9 @@ pub(crate) async fn run(
     process.barrier().await;
     let what = served.iter().map(|_| vec![None; s.depth as usize]).collect();
     let turns = BinaryHeap::new();
-    let mut this = Loop {
-        process,
-        settings: s,
-        shared,
-        cq,
-        served,
-        offload,
-        half,
-        engine: Time::ZERO,
-        turns,
-        what,
-        asked: 0,
-        done: Served::default(),
-    };
+    let mut this = Loop { process, settings: s, shared, cq, served, half, engine: Time::ZERO, turns, what, asked: 0, busy: Span::ZERO };
     this.serve().await?;
-    shared.served.lock()[core as usize] = this.done;
+    shared.served.lock()[core as usize] = this.busy;
     Ok(())
 }
 
@@ -115,7 +100,7 @@ impl Loop<'_> {
                 if begun.is_some() {
                     waited += slept;
                 }
-                if self.offload.is_none() {
+                if self.settings.offload.is_none() {
                     process.compute(*self.settings.target.wake_up);
                 }
             }
@@ -153,8 +138,7 @@ impl Loop<'_> {
             }
         }
         let elapsed = last.since(begun.unwrap_or(last));
-        self.done.elapsed = elapsed;
-        self.done.busy = if self.offload.is_some() { Span::ZERO } else { elapsed.saturating_sub(waited) };
+        self.busy = if self.settings.offload.is_some() { Span::ZERO } else { elapsed.saturating_sub(waited) };
         Ok(())
     }
     fn turn(&mut self, at: Time, connection: usize, command: Command, turn: Turn) {
@@ -165,7 +149,7 @@ impl Loop<'_> {
     /// Its capsule is there.
     fn arrived(&mut self, at: usize, command: Command) -> Result<(), ProgramError> {
         let now = self.process.now();
-        if let Some(engine) = self.offload {
+        if let Some(engine) = &self.settings.offload {
             let begins = now.max(self.engine);
             self.engine = begins.saturating_add(*engine.interval);
             self.turn(begins.saturating_add(Span::from_ps(engine.latency.as_ps() / 2)), at, command, Turn::Submit);
@@ -186,11 +170,11 @@ impl Loop<'_> {
     }
     fn submit(&mut self, at: usize, command: Command) {
         let end = self.shared.drives.lock().submit(self.process.now(), command.access);
-        let back = self.offload.map_or(Span::ZERO, |engine| Span::from_ps(engine.latency.as_ps() / 2));
+        let back = self.settings.offload.as_ref().map_or(Span::ZERO, |engine| Span::from_ps(engine.latency.as_ps() / 2));
         self.turn(end.saturating_add(back), at, command, Turn::Answer);
     }
     fn answer(&mut self, at: usize, command: Command) -> Result<(), ProgramError> {
-        if self.offload.is_none() {
+        if self.settings.offload.is_none() {
             self.process.compute(self.half);
         }
         let (number, pair, peer) = &self.served[at];
@@ -202,7 +186,6 @@ impl Loop<'_> {
         } else {
             self.process.post_send_list(NIC, qp, &[pair.data(command.slot, peer, false), answer])?;
         }
-        self.done.commands += 1;
         Ok(())
     }
 }
@@ -217,16 +200,5 @@ fn half(time: Span, core: CpuCosts, host: Option<CpuCosts>) -> Span {
 /// What an engine of the adapter pays to drive its own queues: its share is `NvmeOffload::latency`.
 fn free(cpu: CpuCosts) -> CpuCosts {
     let none = Span::ZERO;
-    CpuCosts {
-        wqe_build: none,
-        mmio_busy: none,
-        blueflame_block: none,
-        mmio_latency: none,
-        poll_hit: none,
-        poll_empty: none,
-        detect: none,
-        dma_touch: none,
-        post_recv: none,
-        ..cpu
-    }
+    CpuCosts { blueflame_block: none, mmio_latency: none, detect: none, ..cpu.posted_by_others() }
 }

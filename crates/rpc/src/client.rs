@@ -94,7 +94,7 @@ impl Client<'_> {
             Load::Closed(_) => Span::ZERO,
             Load::Open(rate) => Span::from_ps((1e12 * f64::from(Job::clients(s, self.job.nodes)) / rate) as u64),
         };
-        let mut next = self.process.now() + exponential(&mut gaps, gap);
+        let mut next = self.process.now() + gap.scaled(gaps.exponential());
         loop {
             let made = self.calls.len() as u32;
             let due = match load {
@@ -103,7 +103,7 @@ impl Client<'_> {
                 Load::Open(_) => (next <= self.process.now()).then_some(next),
             };
             if let Some(due) = due {
-                next += exponential(&mut gaps, gap);
+                next += gap.scaled(gaps.exponential());
                 self.call(due, servers.below(s.servers.into()) as u32).await?;
                 continue;
             }
@@ -195,12 +195,8 @@ impl Client<'_> {
 fn drawn((service, mean): (Service, Span), stream: &mut Stream) -> Span {
     match service {
         Service::Constant => mean,
-        Service::Exponential => exponential(stream, mean),
+        Service::Exponential => mean.scaled(stream.exponential()),
     }
-}
-
-fn exponential(stream: &mut Stream, mean: Span) -> Span {
-    Span::from_ps(((u128::from(mean.as_ps()) * u128::from(stream.exponential())) >> 32) as u64)
 }
 
 /// A message that ends a connection. Basis: standard, RFC 9113 §6.8: a GOAWAY frame.

@@ -27,7 +27,6 @@ use fabriscope_units::Bytes;
 
 pub use options::OPTIONS;
 pub use pool::{Pool, Turn};
-pub use report::quantile;
 pub use stages::{Moments, Stage};
 
 use channel::{Contacts, Over, Terms};
@@ -56,12 +55,10 @@ pub fn prepare(args: &[String], target: &Target) -> Result<Prepared, UsageError>
     let nodes = target.layout.nodes;
     let stacks = settings.over.iter().map(|over| stack(*over, &settings, target)).collect::<Result<Vec<_>, _>>()?;
     let clients = Job::clients(&settings, nodes) as usize;
-    let handoff = |stack: &Stack| *stack.library.handoff;
-    let pools = (0..settings.servers).map(|_| Record::new(Pool::new(settings.workers, stacks.first().map(handoff).unwrap_or_default())));
     let job = Arc::new(Job {
         nodes,
         contacts: Contacts::default(),
-        pools: pools.collect(),
+        pools: (0..settings.servers).map(|_| Record::default()).collect(),
         moments: (0..clients).map(|_| Record::default()).collect(),
         measured: (0..clients).map(|_| Record::default()).collect(),
         stacks,

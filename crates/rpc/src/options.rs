@@ -1,12 +1,11 @@
 //! The command line of `rpc`.
 
-use fabriscope_catalog::Interface;
 use fabriscope_platform::Target;
 use fabriscope_tool::UsageError;
-use fabriscope_tool::arguments::{self, Given, Meaning::Usual, Opt, Takes, opt};
+use fabriscope_tool::arguments::{self, Given, Meaning::Usual, Opt, Takes, opt, value};
 use fabriscope_units::{Bytes, Span};
 
-use crate::channel::Over;
+use crate::channel::{self, Over};
 
 /// How work of a call is distributed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,10 +47,6 @@ pub struct Settings {
     pub seed: u64,
 }
 
-const fn value(short: char, long: &'static str, what: &'static str, help: &'static str) -> Opt {
-    opt(short, long, Takes::Value(what), Usual, help)
-}
-
 /// The options of the command line.
 pub const OPTIONS: &[Opt] = &[
     value('\0', "over", "tcp|rdma-send|rdma-write", "what carries messages, also several: tcp,rdma-send (default tcp)"),
@@ -83,9 +78,7 @@ const NOTES: &str = "\nTimes are from the call until its reply is read; at a giv
 /// What is wrong with it.
 pub fn read(tool: &str, about: &str, args: &[String], target: &Target) -> Result<Settings, UsageError> {
     let parsed = arguments::parse(tool, OPTIONS, args)?;
-    if let Some(operand) = parsed.operands.first() {
-        return Err(UsageError::Operand { tool: tool.to_owned(), operand: operand.clone() });
-    }
+    parsed.no_operands(tool)?;
     let mut s = Settings {
         over: vec![Over::Tcp],
         servers: 0,
@@ -173,9 +166,7 @@ impl Settings {
     fn check(&self, target: &Target) -> Result<(), UsageError> {
         let conflict = |what: String, remedy: String| Err(UsageError::Conflict { what, remedy });
         let (nodes, per_node) = (target.layout.nodes, target.layout.per_node);
-        if let Some((_, twice)) = self.over.iter().enumerate().find(|(at, over)| self.over[..*at].contains(over)) {
-            return conflict(format!("--over names {} twice", twice.name()), "name each once".to_owned());
-        }
+        channel::named_once(&self.over, |over| over.name())?;
         if per_node != 1 {
             let what = format!("--ppn {per_node}: a node has one program with threads");
             return conflict(what, "leave --ppn out, and use --threads and --io-threads".to_owned());
@@ -192,9 +183,8 @@ impl Settings {
             let what = format!("{} nodes that serve among {nodes}, and nobody who calls", self.servers);
             return conflict(what, format!("use --nodes {} or more", self.servers + 1));
         }
-        if self.over.iter().any(|over| over.is_rdma()) && target.interface != Interface::Verbs {
-            let what = format!("RDMA here needs connected queue pairs of verbs; the adapters are driven through {}", target.interface);
-            return conflict(what, "use --over tcp, or a cluster of InfiniBand or RoCE".to_owned());
+        if self.over.iter().any(|over| over.is_rdma()) {
+            channel::has_queue_pairs(target)?;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@
 use fabriscope_units::{Span, Time};
 
 /// The workers of a server.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Pool {
     /// When each is done with all that it was given.
     free: Vec<Time>,
@@ -71,12 +71,11 @@ mod tests {
         let mean_wait = |c: u32, rho: f64, exponential: bool| {
             let streams = Streams::new(5);
             let (mut gaps, mut spans) = (streams.stream("gaps", 0), streams.stream("spans", 0));
-            let span = |mean: Span, units: u64| Span::from_ps(((u128::from(mean.as_ps()) * u128::from(units)) >> 32) as u64);
             let gap = Span::from_ps((service.as_ps() as f64 / f64::from(c) / rho) as u64);
             let (mut pool, mut now, mut waited) = (Pool::new(c, Span::ZERO), Time::ZERO, 0.0);
             for _ in 0..400_000 {
-                now += span(gap, gaps.exponential());
-                let work = if exponential { span(service, spans.exponential()) } else { service };
+                now += gap.scaled(gaps.exponential());
+                let work = if exponential { service.scaled(spans.exponential()) } else { service };
                 waited += pool.take(now, work).begun.since(now).as_us_f64();
             }
             waited / 400_000.0

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use fabriscope_tool::{DataTable, Datum, Point, ToolOutput};
+use fabriscope_tool::{DataTable, Datum, Point, ToolOutput, nearest_rank};
 use fabriscope_units::Span;
 
 use crate::job::{Job, Measured};
@@ -12,13 +12,6 @@ use crate::stages::Stage;
 /// Shares of calls whose time is printed, in thousandths.
 const QUANTILES: [(&str, &str, u64); 4] =
     [("p50", "p50_us", 500), ("p90", "p90_us", 900), ("p99", "p99_us", 990), ("p99.9", "p99_9_us", 999)];
-
-/// The smallest of sorted `spans` that so many thousandths do not exceed.
-#[must_use]
-pub fn quantile(spans: &[Span], thousandths: u64) -> Span {
-    let rank = (spans.len() as u64 * thousandths).div_ceil(1000).max(1) as usize;
-    spans.get(rank - 1).copied().unwrap_or_default()
-}
 
 /// The output of the job, whose programs are done.
 #[must_use]
@@ -55,7 +48,7 @@ pub fn report(job: &Job) -> ToolOutput {
         let rate = spans.len() as f64 / end.since(begin).as_s_f64().max(1e-12);
         let sum = |spans: &mut dyn Iterator<Item = Span>| spans.map(Span::as_us_f64).sum::<f64>() / count;
         let mean = sum(&mut spans.iter().copied());
-        let quantiles = QUANTILES.map(|(_, _, share)| quantile(&spans, share).as_us_f64());
+        let quantiles = QUANTILES.map(|(_, _, share)| nearest_rank(&spans, share, 1000).as_us_f64());
         let stages = Stage::ALL.map(|stage| sum(&mut of_clients.iter().map(|measured| measured.stages[stage as usize])));
         let (shown, outstanding, asked) = match load {
             Load::Closed(outstanding) => (format!("{outstanding}"), *outstanding, 0.0),
@@ -87,15 +80,3 @@ pub fn report(job: &Job) -> ToolOutput {
 
 /// Keys of the columns of stages, in the order of [`Stage::ALL`].
 const STAGE_KEYS: [&str; 7] = ["client_us", "serialise_us", "transport_us", "network_us", "loop_us", "queue_us", "service_us"];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quantiles_are_nearest_ranks() {
-        let spans: Vec<Span> = (1..=1000).map(Span::from_us).collect();
-        assert_eq!([500, 900, 999, 1000].map(|share| quantile(&spans, share)), [500, 900, 999, 1000].map(Span::from_us));
-        assert_eq!((quantile(&spans[..1], 999), quantile(&[], 500)), (Span::from_us(1), Span::ZERO));
-    }
-}

@@ -1,9 +1,9 @@
 //! The command line of `spark-shuffle`.
 
-use fabriscope_catalog::Interface;
 use fabriscope_platform::Target;
+use fabriscope_rpc::channel;
 use fabriscope_tool::UsageError;
-use fabriscope_tool::arguments::{self, Given, Meaning::Usual, Opt, Takes, opt};
+use fabriscope_tool::arguments::{self, Given, Meaning::Usual, Opt, Takes, opt, value};
 use fabriscope_units::{Bytes, Rate};
 
 use crate::kind::JobKind;
@@ -57,10 +57,6 @@ pub struct Settings {
     pub seed: u64,
 }
 
-const fn value(short: char, long: &'static str, what: &'static str, help: &'static str) -> Opt {
-    opt(short, long, Takes::Value(what), Usual, help)
-}
-
 /// The options of the command line.
 pub const OPTIONS: &[Opt] = &[
     value('\0', "over", "tcp|rdma-get|rdma-am", "how blocks are fetched, also several: tcp,rdma-get (default tcp)"),
@@ -90,9 +86,7 @@ const NOTES: &str = "\n--nodes says how many executors there are. Metrics have t
 /// What is wrong with it.
 pub fn read(tool: &str, about: &str, args: &[String], target: &Target) -> Result<Settings, UsageError> {
     let parsed = arguments::parse(tool, OPTIONS, args)?;
-    if let Some(operand) = parsed.operands.first() {
-        return Err(UsageError::Operand { tool: tool.to_owned(), operand: operand.clone() });
-    }
+    parsed.no_operands(tool)?;
     let mut s = Settings {
         over: vec![Fetch::Tcp],
         kind: JobKind::GroupBy,
@@ -154,9 +148,7 @@ impl Settings {
     fn check(&self, target: &Target) -> Result<(), UsageError> {
         let conflict = |what: String, remedy: String| Err(UsageError::Conflict { what, remedy });
         let (nodes, per_node) = (target.layout.nodes, target.layout.per_node);
-        if let Some((_, twice)) = self.over.iter().enumerate().find(|(at, over)| self.over[..*at].contains(over)) {
-            return conflict(format!("--over names {} twice", twice.name()), "name each once".to_owned());
-        }
+        channel::named_once(&self.over, |fetch| fetch.name())?;
         if per_node != 1 {
             return conflict(format!("--ppn {per_node}: a node has one executor"), "leave --ppn out, and use --cores".to_owned());
         }
@@ -168,9 +160,8 @@ impl Settings {
             let what = format!("{} maps and {} reducers of {} make blocks above 512 MiB", self.maps, self.reducers, self.data);
             return conflict(what, "use more maps or reducers".to_owned());
         }
-        if self.over.iter().any(|over| *over != Fetch::Tcp) && target.interface != Interface::Verbs {
-            let what = format!("RDMA here needs connected queue pairs of verbs; the adapters are driven through {}", target.interface);
-            return conflict(what, "use --over tcp, or a cluster of InfiniBand or RoCE".to_owned());
+        if self.over.iter().any(|over| *over != Fetch::Tcp) {
+            channel::has_queue_pairs(target)?;
         }
         if self.drive.is_some() && self.over.contains(&Fetch::Get) {
             let what = "blocks that are got by RDMA READ lie in registered memory, not on a drive".to_owned();

@@ -33,9 +33,7 @@ pub const OPTIONS: &[Opt] = &[
 /// Runs it.
 pub(crate) fn run(args: &[String], mount: &Mount) -> Result<ToolOutput, UsageError> {
     let parsed = arguments::parse("fio", OPTIONS, args)?;
-    if let Some(operand) = parsed.operands.first() {
-        return Err(UsageError::Operand { tool: "fio".to_owned(), operand: operand.clone() });
-    }
+    parsed.no_operands("fio")?;
     let (mut name, mut kind) = ("job".to_owned(), "read".to_owned());
     let (mut call, mut size, mut jobs, mut depth, mut direct, mut runtime) = (4096, 1 << 30, 1, 1, false, 0.0);
     for given in &parsed.options {

@@ -178,9 +178,7 @@ const GIB: f64 = 1_073_741_824.0;
 /// Runs it.
 pub(crate) fn run(args: &[String], mount: &Mount) -> Result<ToolOutput, UsageError> {
     let parsed = arguments::parse("io500", OPTIONS, args)?;
-    if let Some(operand) = parsed.operands.first() {
-        return Err(UsageError::Operand { tool: "io500".to_owned(), operand: operand.clone() });
-    }
+    parsed.no_operands("io500")?;
     let (mut count, mut size) = (-1, Bytes(1 << 20));
     for given in &parsed.options {
         let text = given.value.as_deref().unwrap_or_default();

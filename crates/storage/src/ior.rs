@@ -7,16 +7,13 @@
 
 use fabriscope_engine_storage::{DataCounts, DataRun, Direction, MetadataRun, Operation, Sharing, StridedRun, Usage};
 use fabriscope_lustre::{Layout, System};
-use fabriscope_tool::arguments::{self, Meaning, Opt, Takes, opt};
+use fabriscope_tool::arguments::{self, Meaning, Opt, Takes, opt, value};
 use fabriscope_tool::{Point, ToolOutput, UsageError};
 use fabriscope_units::{Bytes, Rate, Remedy};
 
 use crate::counters::Counted;
 use crate::mount::Mount;
 
-const fn value(short: char, long: &'static str, what: &'static str, help: &'static str) -> Opt {
-    opt(short, long, Takes::Value(what), Meaning::Usual, help)
-}
 const fn switch(short: char, long: &'static str, help: &'static str) -> Opt {
     opt(short, long, Takes::Nothing, Meaning::Usual, help)
 }
@@ -85,9 +82,7 @@ struct Settings {
 
 fn read(args: &[String], mount: &Mount) -> Result<Settings, UsageError> {
     let parsed = arguments::parse("ior", OPTIONS, args)?;
-    if let Some(operand) = parsed.operands.first() {
-        return Err(UsageError::Operand { tool: "ior".to_owned(), operand: operand.clone() });
-    }
+    parsed.no_operands("ior")?;
     let mut settings = Settings {
         api: Api::Posix,
         block: 1 << 20,

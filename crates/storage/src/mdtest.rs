@@ -44,9 +44,7 @@ pub(crate) fn run_counted(args: &[String], mount: &Mount) -> Result<(ToolOutput,
 
 fn done(args: &[String], mount: &Mount) -> Result<(ToolOutput, Counted), UsageError> {
     let parsed = arguments::parse("mdtest", OPTIONS, args)?;
-    if let Some(operand) = parsed.operands.first() {
-        return Err(UsageError::Operand { tool: "mdtest".to_owned(), operand: operand.clone() });
-    }
+    parsed.no_operands("mdtest")?;
     let (mut names, mut shared, mut written, mut read, mut iterations) = (100, true, 0, 0, 1);
     let mut only = Vec::new();
     for given in &parsed.options {

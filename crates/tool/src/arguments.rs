@@ -52,6 +52,12 @@ pub const fn opt(short: char, long: &'static str, takes: Takes, meaning: Meaning
     Opt { short, long, takes, meaning, help }
 }
 
+/// A line with a value that has its usual meaning.
+#[must_use]
+pub const fn value(short: char, long: &'static str, what: &'static str, help: &'static str) -> Opt {
+    opt(short, long, Takes::Value(what), Meaning::Usual, help)
+}
+
 /// An option as it was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Given {
@@ -70,6 +76,19 @@ pub struct Parsed {
     pub options: Vec<Given>,
     /// The other words, in order.
     pub operands: Vec<String>,
+}
+
+impl Parsed {
+    /// Nothing but options was given.
+    ///
+    /// # Errors
+    /// The first operand.
+    pub fn no_operands(&self, tool: &str) -> Result<(), UsageError> {
+        match self.operands.first() {
+            Some(operand) => Err(UsageError::Operand { tool: tool.to_owned(), operand: operand.clone() }),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Reads `args` against `known`.

@@ -112,6 +112,11 @@ impl Span {
     pub const fn saturating_mul(self, times: u64) -> Span {
         Span(self.0.saturating_mul(times))
     }
+    /// This length times `units` / 2³², as random numbers come: with 32 bits behind the point.
+    #[must_use]
+    pub const fn scaled(self, units: u64) -> Span {
+        Span(((self.0 as u128 * units as u128) >> 32) as u64)
+    }
     /// Reads text such as `"620 ns"`, `"1.5 us"`, `"2 ms"`.
     ///
     /// # Errors

@@ -325,6 +325,11 @@ pub struct Software {
 }
 
 impl Software {
+    /// Whether it drives adapters that are driven so: through their own interface, or sockets of the kernel, which all have.
+    #[must_use]
+    pub fn drives(&self, interface: Interface) -> bool {
+        self.interface == interface || self.interface == Interface::Sockets
+    }
     /// Puts `tables` under its own: what it says of an operation itself, counts.
     pub(crate) fn decide(&mut self, tables: &DecisionTables) -> Result<(), Problem> {
         let Some(mpi) = &mut self.mpi else {

@@ -13,7 +13,7 @@ use super::super::one_sided::OneSided;
 use super::super::rank::Rank;
 use super::super::request::{Carried, Request};
 use super::state::{ConnectionEnd, ContactOf, OffloadState, Order, Queues, RankSeat, RingOf, SeatOf, Work};
-use super::worker::{self, NIC, connect, failed};
+use super::worker::{self, NIC, connect};
 
 /// A rank's way to its worker.
 pub(in super::super) struct OffloadClient {
@@ -53,7 +53,7 @@ impl Rank {
             let qp = n.create_qp(&QpInit { cap, ..QpInit::new(rail.pd, QpType::Rc, cq) })?;
             Ok((qp, cq, own, n.create_watch(base, Bytes(8))))
         };
-        let (qp, cq, own, watch) = process.nic(NIC, create).map_err(failed)?;
+        let (qp, cq, own, watch) = process.nic(NIC, create)?;
         let length = rail.mr.length.0 - (rail.user - rail.mr.addr);
         let counter = (base, own.rkey);
         let seat = RankSeat { node: process.node(), user: rail.user, length, rkey: rail.mr.rkey, place, counter };

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use fabriscope_collectives::{Action, Buffer, Message, Move, Round, Rounds};
 use fabriscope_node::{Process, ProgramError};
-use fabriscope_units::{Bytes, Remedy};
+use fabriscope_units::Bytes;
 use fabriscope_verbs::{
     Access, CqId, Lkey, Mr, Nic, PdId, Peer, QpCap, QpInit, QpNum, QpType, RecvWr, Remote, Rkey, SendFlags, SendWr, Sge, SrqId, VerbsError,
     WatchId, Wc, WcStatus,
@@ -70,7 +70,7 @@ impl Worker {
             let srq = n.create_srq(pd, receives, 1)?;
             Ok((pd, cq, srq, own))
         };
-        let (pd, cq, srq, own) = process.nic(NIC, create).map_err(failed)?;
+        let (pd, cq, srq, own) = process.nic(NIC, create)?;
         let mut worker = Worker {
             process,
             desk: desk.clone(),
@@ -100,7 +100,7 @@ impl Worker {
             if !shared.settings.staged {
                 // The key of the host's registration, as the cores may use it (GVMI).
                 let across = |n: &mut Nic| n.reg_mr_at(pd, seat.user, Bytes(seat.length), Access::ALL, seat.place);
-                let key = worker.process.nic(NIC, across).map_err(failed)?;
+                let key = worker.process.nic(NIC, across)?;
                 worker.crossed.insert(rank, (seat.user, key.lkey, key.rkey));
                 shared.exchange.put(number, CrossedOf { rank }, key.rkey);
             }
@@ -122,7 +122,7 @@ impl Worker {
         let inline = Bytes(self.desk.0.inline.into());
         let cap = QpCap { max_send_wr: DEPTH as u32, max_inline_data: inline, ..QpCap::default() };
         let init = QpInit { cap, srq: Some(self.srq), ..QpInit::new(pd, QpType::Rc, self.cq) };
-        let qp = self.process.nic(NIC, |n| n.create_qp(&init)).map_err(failed)?;
+        let qp = self.process.nic(NIC, |n| n.create_qp(&init))?;
         self.links.add(end, qp);
         let key = ContactOf { from: ConnectionEnd::Worker(self.me), to: end };
         self.desk.0.exchange.put(self.process.rank(), key, (self.process.lid(NIC), qp));
@@ -424,11 +424,7 @@ pub(super) fn connect(
     let contact = desk.0.exchange.get(process.rank(), ContactOf { from: end, to: me });
     let (lid, remote) = contact.ok_or_else(|| ProgramError(format!("{me:?} wants to talk to {end:?}, which does not expect it")))?;
     let peer = Peer { lid, qp: remote, sl: 0, mtu: desk.0.mtu };
-    process.nic(nic, |n| n.connect(qp, &peer, Access::ALL)).map_err(failed)
-}
-
-pub(super) fn failed(error: VerbsError) -> ProgramError {
-    ProgramError(error.in_full())
+    process.nic(nic, |n| n.connect(qp, &peer, Access::ALL)).map_err(ProgramError::from)
 }
 
 fn unknown(rank: u32) -> ProgramError {

@@ -75,10 +75,14 @@ pub struct Monitor {
 }
 
 impl Monitor {
+    /// How long it was watched.
+    fn whole(&self) -> Span {
+        self.end - Time::ZERO
+    }
     /// The length of an interval.
     #[must_use]
     pub fn every(&self) -> Span {
-        self.counters.every.unwrap_or_else(|| self.end - Time::ZERO)
+        self.counters.every.unwrap_or_else(|| self.whole())
     }
 
     /// The port at the far end of the link that leaves a port.

@@ -14,7 +14,7 @@ pub fn outcome(monitor: &Monitor, top: usize) -> Outcome {
         outcome.note(note.clone());
     }
     let bins = monitor.counters.bins();
-    let (end, every) = (monitor.end - fabriscope_units::Time::ZERO, monitor.every());
+    let (end, every) = (monitor.whole(), monitor.every());
     outcome.note(format!("{:.3} us in {bins} intervals of {:.3} us", end.as_us_f64(), every.as_us_f64()));
     outcome.set("end_ps", end.as_ps()).set("every_ps", every.as_ps()).set("intervals", bins);
     outcome.text("\n").note("hot links: by use").keyed_table("hot", links(monitor, Hot::Use, top));
@@ -63,7 +63,7 @@ fn links(monitor: &Monitor, by: Hot, top: usize) -> Grid {
         Column::number("discards", "discards"),
         Column::words("jobs", "jobs"),
     ]);
-    let whole = monitor.end - fabriscope_units::Time::ZERO;
+    let whole = monitor.whole();
     let every = monitor.every();
     for link in monitor.hottest(by, top) {
         let place = CounterPlace::Port(link);
@@ -113,11 +113,12 @@ fn jobs(monitor: &Monitor) -> Grid {
         Column::words("its hottest link", "hottest"),
         Column::number("use by it (%)", "hottest_use").unit("%"),
     ]);
-    let whole = monitor.end - fabriscope_units::Time::ZERO;
-    let used = monitor.used();
-    for (number, job) in monitor.jobs.iter().enumerate() {
-        let on = |link: u32| monitor.jobs_on(link).into_iter().find(|(other, ..)| usize::from(*other) == number);
-        let mine: Vec<(u32, u64, u64)> = used.iter().filter_map(|link| on(*link).map(|(_, bytes, wait)| (*link, bytes, wait))).collect();
+    let whole = monitor.whole();
+    let mut links: Vec<Vec<(u32, u64, u64)>> = vec![Vec::new(); monitor.jobs.len()];
+    for link in monitor.used() {
+        monitor.jobs_on(link).into_iter().for_each(|(job, bytes, wait)| links[usize::from(job)].push((link, bytes, wait)));
+    }
+    for ((number, job), mine) in monitor.jobs.iter().enumerate().zip(links) {
         let to_host = |link: u32| monitor.far(link).is_some_and(|port| port.site.at == crate::counters::At::AdapterPort);
         let received: u64 = mine.iter().filter(|(link, ..)| to_host(*link)).map(|(_, bytes, _)| bytes).sum();
         let wait: u64 = mine.iter().map(|(.., wait)| wait).sum();
@@ -157,7 +158,7 @@ impl Monitor {
             first = [first, from].into_iter().flatten().min();
             last = last.max(over.iter().rposition(|bytes| *bytes > 0).map_or(0, |at| at + 1));
         }
-        let end = self.end - fabriscope_units::Time::ZERO;
+        let end = self.whole();
         (self.every() * first.unwrap_or(0) as u64, (self.every() * last as u64).min(end))
     }
 
@@ -178,7 +179,7 @@ fn shares(monitor: &Monitor, top: usize) -> Grid {
         Column::number("of what it sent (%)", "share").unit("%"),
         Column::number("wait (us)", "wait_ps").unit("ps"),
     ]);
-    let whole = monitor.end - fabriscope_units::Time::ZERO;
+    let whole = monitor.whole();
     for link in monitor.hottest(Hot::Use, top) {
         let all = monitor.total(link, Counter::XmitBytes).max(1);
         for (job, bytes, wait) in monitor.jobs_on(link) {

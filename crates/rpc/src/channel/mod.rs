@@ -7,7 +7,10 @@ mod contact;
 mod stream;
 mod verbs;
 
+use fabriscope_catalog::Interface;
 use fabriscope_node::{Process, ProgramError};
+use fabriscope_platform::Target;
+use fabriscope_tool::UsageError;
 use fabriscope_units::{Bytes, Time};
 use fabriscope_verbs::{AppWords, Mtu};
 
@@ -48,6 +51,31 @@ impl Over {
     pub const fn is_rdma(self) -> bool {
         !matches!(self, Over::Tcp)
     }
+}
+
+/// What `--over` of a tool names, each once.
+///
+/// # Errors
+/// Something that is named twice.
+pub fn named_once<T: Copy + PartialEq>(over: &[T], name: impl Fn(T) -> &'static str) -> Result<(), UsageError> {
+    match over.iter().enumerate().find(|(at, one)| over[..*at].contains(one)) {
+        Some((_, twice)) => {
+            Err(UsageError::Conflict { what: format!("--over names {} twice", name(*twice)), remedy: "name each once".to_owned() })
+        }
+        None => Ok(()),
+    }
+}
+
+/// The adapters have what messages over RDMA need.
+///
+/// # Errors
+/// They have not.
+pub fn has_queue_pairs(target: &Target) -> Result<(), UsageError> {
+    if target.interface == Interface::Verbs {
+        return Ok(());
+    }
+    let what = format!("RDMA here needs connected queue pairs of verbs; the adapters are driven through {}", target.interface);
+    Err(UsageError::Conflict { what, remedy: "use --over tcp, or a cluster of InfiniBand or RoCE".to_owned() })
 }
 
 /// What a message says of itself.

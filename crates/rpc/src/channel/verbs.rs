@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use fabriscope_node::{Process, ProgramError};
-use fabriscope_units::{Bytes, Remedy, Time};
+use fabriscope_units::{Bytes, Time};
 use fabriscope_verbs::{
     Access, CqId, Lkey, Peer, QpCap, QpInit, QpNum, QpType, RecvWr, Remote, Rkey, SendFlags, SendWr, Sge, VerbsError, WatchId, Wc, WcOpcode,
 };
@@ -71,7 +71,7 @@ impl VerbsPort {
         let place = process.place(NIC);
         let receives = 2 * terms.window;
         let depth = (DEPTH + receives) * peers.len().max(1) as u32;
-        let made = process.nic(NIC, |nic| {
+        let made = process.nic(NIC, |nic| -> Result<_, VerbsError> {
             let pd = nic.alloc_pd();
             let mr = nic.reg_mr_at(pd, memory, Bytes(ROOM), Access::ALL, place)?;
             let cq = nic.create_cq(depth)?;
@@ -85,7 +85,7 @@ impl VerbsPort {
             }
             Ok((mr, cq, qps))
         });
-        let (mr, cq, qps) = made.map_err(failed)?;
+        let (mr, cq, qps) = made?;
         for (&peer, &(qp, _, ring_end)) in peers.iter().zip(&qps) {
             let contact = QpContact { lid: process.lid(NIC), qp, rkey: mr.rkey, ring_end, buffers: memory + ROOM / 2 };
             contacts.tell(me, peer, contact);
@@ -97,7 +97,7 @@ impl VerbsPort {
             let other =
                 other.ok_or_else(|| ProgramError(format!("program {me} wants to talk to program {peer}, which does not expect it")))?;
             let to = Peer { lid: other.lid, qp: other.qp, sl: 0, mtu: terms.mtu };
-            process.nic(NIC, |nic| nic.connect(qp, &to, Access::ALL)).map_err(failed)?;
+            process.nic(NIC, |nic| nic.connect(qp, &to, Access::ALL))?;
             for _ in 0..receives {
                 process.post_recv(NIC, qp, &receive(memory, mr.lkey, &terms))?;
             }
@@ -269,10 +269,6 @@ impl VerbsPort {
 
 fn receive(memory: u64, lkey: Lkey, terms: &Terms) -> RecvWr {
     RecvWr::new(0, Sge { addr: memory + ROOM / 4, length: terms.eager_limit.max(terms.header).0.max(1) as u32, lkey })
-}
-
-fn failed(error: VerbsError) -> ProgramError {
-    ProgramError(error.in_full())
 }
 
 /// A message that is announced, and one that says that such a message was read.

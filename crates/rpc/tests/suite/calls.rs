@@ -1,6 +1,7 @@
 //! Single calls: where their time goes, and that it all goes somewhere.
 
-use crate::machine::{Row, parts, run};
+use crate::machine::{Row, parts};
+use crate::table::run;
 
 const STAGES: [&str; 7] = ["client_us", "serialise_us", "transport_us", "network_us", "loop_us", "queue_us", "service_us"];
 

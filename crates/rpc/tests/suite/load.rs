@@ -1,6 +1,6 @@
 //! Calls at a rate: queues, knees and tails against formulas.
 
-use crate::machine::run;
+use crate::table::run;
 
 /// Erlang's C for `c` servers with `a` erlangs, by the recursion of Erlang's B.
 fn erlang_c(c: u32, a: f64) -> f64 {

@@ -1,4 +1,4 @@
-//! `rpc` on simulated clusters, and the rows of its table.
+//! Tools on simulated clusters, and the rows of their tables.
 
 use std::sync::OnceLock;
 
@@ -6,7 +6,7 @@ use fabriscope_catalog::{Catalog, ResolvedCluster};
 use fabriscope_engine::{Cluster, Engine, Job, RunOptions};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_platform::{Binding, Layout, Target};
-use fabriscope_tool::{Datum, ToolOutput};
+use fabriscope_tool::{DataTable, Datum, Prepared, ToolOutput, UsageError};
 
 /// The catalogue, read once.
 fn catalog() -> &'static Catalog {
@@ -36,19 +36,18 @@ pub fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Runs a command line on the first nodes of a cluster.
-pub fn run(cluster: &str, nodes: u32, line: &str) -> Vec<Row> {
+/// What a tool printed that a command line ran on the first nodes of a cluster.
+pub fn printed((cluster, nodes, line): (&str, u32, &str), prepare: fn(&[String], &Target) -> Result<Prepared, UsageError>) -> ToolOutput {
     let parts = of_size(cluster, nodes);
-    let target = target(&parts, nodes);
-    let prepared = fabriscope_rpc::prepare(&words(line), &target).unwrap_or_else(|error| panic!("{line}: {error}"));
+    let prepared = prepare(&words(line), &target(&parts, nodes)).unwrap_or_else(|error| panic!("{line}: {error}"));
     let cluster = Cluster::new(parts.clone()).unwrap();
     let nodes = (0..prepared.mains.len() as u32).map(|rank| prepared.placing.seat(rank).0).collect();
     let run = PacketEngine.run(&cluster, Job::programs(nodes, prepared.mains), &RunOptions::default(), 1);
     run.unwrap_or_else(|error| panic!("{line}: {error}"));
-    rows((prepared.finish)())
+    (prepared.finish)()
 }
 
-/// A row of the table.
+/// A row of a table.
 #[derive(Debug, Clone)]
 pub struct Row(Vec<(&'static str, Datum)>);
 
@@ -62,8 +61,7 @@ impl Row {
     }
 }
 
-fn rows(output: ToolOutput) -> Vec<Row> {
-    let table = output.tables.into_iter().next().unwrap();
+pub fn rows(table: DataTable) -> Vec<Row> {
     let columns = table.columns;
     table.rows.into_iter().map(|row| Row(columns.iter().copied().zip(row).collect())).collect()
 }

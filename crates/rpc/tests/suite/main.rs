@@ -5,3 +5,4 @@ mod calls;
 mod load;
 mod machine;
 mod refused;
+mod table;

@@ -1,6 +1,6 @@
 //! Shuffles on simulated clusters against what follows from bytes, rates and limits.
 
-use crate::machine::run;
+use crate::stages::run;
 
 const FAST: &str = "--map-rate 1000000 --reduce-rate 1000000";
 

@@ -75,9 +75,7 @@ pub(super) fn stepwise(
 fn read(row: &'static OsuOperation, calling: Calling, args: &[String], target: &Target) -> Result<(Plan, Report), UsageError> {
     let (tool, operation) = (row.name(calling), row.kind);
     let parsed = arguments::parse(tool, OPTIONS, args)?;
-    if let Some(operand) = parsed.operands.first() {
-        return Err(UsageError::Operand { tool: tool.to_owned(), operand: operand.clone() });
-    }
+    parsed.no_operands(tool)?;
     let sizes = if operation == Kind::Barrier { vec![0] } else { (0..=20).map(|power| 1 << power).collect() };
     let mut plan = Plan::new(operation, sizes, true);
     let (mut full, mut tests, mut datatype) = (false, 0, "MPI_CHAR");

@@ -64,9 +64,7 @@ impl Measured {
 
 pub(super) fn prepare(tool: &'static str, about: &str, args: &[String], target: &Target) -> Result<Prepared, UsageError> {
     let parsed = arguments::parse(tool, OPTIONS, args)?;
-    if let Some(operand) = parsed.operands.first() {
-        return Err(UsageError::Operand { tool: tool.to_owned(), operand: operand.clone() });
-    }
+    parsed.no_operands(tool)?;
     let (mut sizes, mut buffers, mut from) = (vec![1 << 20], Buffers::default(), None);
     let mut stream = Stream { frames: 20, interval: Span::ZERO, compute: Span::ZERO, root: 0, from: Buffer::Host };
     for given in &parsed.options {

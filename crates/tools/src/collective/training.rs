@@ -66,9 +66,7 @@ fn stripe(layer: Bytes, ranks: u32) -> u32 {
 
 pub(super) fn prepare(tool: &'static str, about: &str, args: &[String], target: &Target) -> Result<Prepared, UsageError> {
     let parsed = arguments::parse(tool, OPTIONS, args)?;
-    if let Some(operand) = parsed.operands.first() {
-        return Err(UsageError::Operand { tool: tool.to_owned(), operand: operand.clone() });
-    }
+    parsed.no_operands(tool)?;
     let mut training = Training { models: Vec::new(), batch: 16, image: None, iterations: 1 };
     let mut buffers = Buffers::default();
     for given in &parsed.options {

@@ -84,9 +84,7 @@ impl ExpertTool {
         if parsed.options.iter().any(|given| given.name == HELP.long) {
             return Err(UsageError::Help { text: arguments::help(self.name(), self.about(), self.options(), "") });
         }
-        if let Some(operand) = parsed.operands.first() {
-            return Err(UsageError::Operand { tool: self.name().to_owned(), operand: operand.clone() });
-        }
+        parsed.no_operands(self.name())?;
         let gpus = target.gpu.as_ref().map_or(0, |gpu| gpu.count);
         if gpus == 0 || gpus < target.layout.per_node {
             let what = format!("{} needs a GPU for each rank, and nodes here have {gpus}", self.name());

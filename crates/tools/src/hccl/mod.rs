@@ -139,9 +139,8 @@ pub fn prepare(args: &[String], target: &Target) -> Result<Prepared, UsageError>
 }
 
 fn refused(error: &HclError) -> UsageError {
-    let remedy = miette::Diagnostic::help(error).map_or_else(String::new, |help| help.to_string());
-    let _ = error.in_full();
-    UsageError::Conflict { what: error.to_string(), remedy }
+    let (what, remedy) = error.halves("");
+    UsageError::Conflict { what, remedy }
 }
 
 /// Seconds of a call, over all of them, where so many are in progress at a time.

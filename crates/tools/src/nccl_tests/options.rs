@@ -78,9 +78,7 @@ impl Settings {
     pub fn parse(operation: Operation, args: &[String], usual: &nccl::Settings) -> Result<Settings, UsageError> {
         let tool = operation.tool();
         let parsed = arguments::parse(tool, OPTIONS, args)?;
-        if let Some(operand) = parsed.operands.first() {
-            return Err(UsageError::Operand { tool: tool.to_owned(), operand: operand.clone() });
-        }
+        parsed.no_operands(tool)?;
         let (mut least, mut most, mut by, mut factor) = (32u64 << 20, 32u64 << 20, 1u64 << 20, 1u64);
         let mut s = Settings {
             threads: 1,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use fabriscope_node::{Process, ProgramError, Record};
 use fabriscope_platform::{LinkType, path_mtu};
-use fabriscope_units::{Bytes, Rate, Remedy};
+use fabriscope_units::{Bytes, Rate};
 use fabriscope_verbs::{
     Access, AhAttr, CqId, Lid, MemoryId, Mr, PdId, Peer, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, Remote, Rkey, SendFlags, SendWr,
     Service, Sge, SrqId, UdDestination, VerbsError, WatchId, Wc, WcStatus,
@@ -78,43 +78,41 @@ impl Endpoint {
         let place = settings.gpu.as_ref().map_or(MemoryId::HOST, Accelerator::place);
         let base = BUFFER + u64::from(process.rank()) * BETWEEN_BUFFERS;
         let depth = |per_qp: u32| per_qp.max(1) * settings.qps;
-        let (pd, mr, send_cq, recv_cq, watch, srq, qps, receivers) = process
-            .nic(nic, |n| -> Result<_, VerbsError> {
-                let pd = n.alloc_pd();
-                let mr = n.reg_mr_at(pd, base, Bytes(2 * half), Access::ALL, place)?;
-                let send_cq = n.create_cq(depth(settings.tx_depth))?;
-                let recv_cq = n.create_cq(depth(settings.rx_depth))?;
-                let watch = n.create_watch(base + half, Bytes(half));
-                let cap = QpCap {
-                    max_send_wr: settings.tx_depth,
-                    max_recv_wr: settings.rx_depth,
-                    max_inline_data: Bytes(settings.inline_size.into()),
-                    ..QpCap::default()
-                };
-                let init = QpInit { send_cq, recv_cq, cap, ..QpInit::new(pd, QpType::sender_of(settings.connection), send_cq) };
-                let receives = settings.rx_depth * settings.qps;
-                let (mut srq, mut receiver) = (None, init);
-                match settings.connection {
-                    Service::Xrc => {
-                        let xrcd = n.open_xrcd();
-                        srq = Some(n.create_xrc_srq(pd, xrcd, recv_cq, receives, 1)?);
-                        receiver = QpInit { qp_type: QpType::XrcRecv, xrcd: Some(xrcd), ..init };
-                    }
-                    Service::Dc => {
-                        srq = Some(n.create_srq(pd, receives, 1)?);
-                        receiver = QpInit { qp_type: QpType::Dct, srq, ..init };
-                    }
-                    _ => {}
+        let (pd, mr, send_cq, recv_cq, watch, srq, qps, receivers) = process.nic(nic, |n| -> Result<_, VerbsError> {
+            let pd = n.alloc_pd();
+            let mr = n.reg_mr_at(pd, base, Bytes(2 * half), Access::ALL, place)?;
+            let send_cq = n.create_cq(depth(settings.tx_depth))?;
+            let recv_cq = n.create_cq(depth(settings.rx_depth))?;
+            let watch = n.create_watch(base + half, Bytes(half));
+            let cap = QpCap {
+                max_send_wr: settings.tx_depth,
+                max_recv_wr: settings.rx_depth,
+                max_inline_data: Bytes(settings.inline_size.into()),
+                ..QpCap::default()
+            };
+            let init = QpInit { send_cq, recv_cq, cap, ..QpInit::new(pd, QpType::sender_of(settings.connection), send_cq) };
+            let receives = settings.rx_depth * settings.qps;
+            let (mut srq, mut receiver) = (None, init);
+            match settings.connection {
+                Service::Xrc => {
+                    let xrcd = n.open_xrcd();
+                    srq = Some(n.create_xrc_srq(pd, xrcd, recv_cq, receives, 1)?);
+                    receiver = QpInit { qp_type: QpType::XrcRecv, xrcd: Some(xrcd), ..init };
                 }
-                let (mut qps, mut receivers) = (Vec::new(), Vec::new());
-                for _ in 0..settings.qps {
-                    let qp = n.create_qp(&init)?;
-                    qps.push(qp);
-                    receivers.push(if srq.is_some() { n.create_qp(&receiver)? } else { qp });
+                Service::Dc => {
+                    srq = Some(n.create_srq(pd, receives, 1)?);
+                    receiver = QpInit { qp_type: QpType::Dct, srq, ..init };
                 }
-                Ok((pd, mr, send_cq, recv_cq, watch, srq, qps, receivers))
-            })
-            .map_err(failed)?;
+                _ => {}
+            }
+            let (mut qps, mut receivers) = (Vec::new(), Vec::new());
+            for _ in 0..settings.qps {
+                let qp = n.create_qp(&init)?;
+                qps.push(qp);
+                receivers.push(if srq.is_some() { n.create_qp(&receiver)? } else { qp });
+            }
+            Ok((pd, mr, send_cq, recv_cq, watch, srq, qps, receivers))
+        })?;
         let lid = process.lid(nic);
         let offer = |(qp, receiver): (&QpNum, &QpNum)| {
             let (psn, gid) = (first_psn(lid, *qp), gid(lid));
@@ -126,7 +124,7 @@ impl Endpoint {
         let remote = board.lock()[1 - process.rank() as usize].clone();
         let mut end =
             Endpoint { process, settings, role, qps, send_cq, recv_cq, watch, pd, mr, srq, receivers, remote, datagrams: Vec::new() };
-        end.connect().map_err(failed)?;
+        end.connect()?;
         end.process.barrier().await;
         Ok(end)
     }
@@ -261,10 +259,6 @@ impl Endpoint {
             ))),
         }
     }
-}
-
-fn failed(error: VerbsError) -> ProgramError {
-    ProgramError(error.in_full())
 }
 
 /// A packet sequence number that looks as random as the tool's and is the same in every run.

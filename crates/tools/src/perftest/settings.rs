@@ -138,9 +138,7 @@ impl Settings {
     pub fn parse(test: Test, args: &[String], target: &Target) -> Result<Settings, UsageError> {
         let tool = test.name();
         let parsed = arguments::parse(tool, OPTIONS, args)?;
-        if let Some(operand) = parsed.operands.first() {
-            return Err(UsageError::Operand { tool: tool.to_owned(), operand: operand.clone() });
-        }
+        parsed.no_operands(tool)?;
         let mut draft = Draft::new(test, target);
         for given in &parsed.options {
             draft.apply(given)?;

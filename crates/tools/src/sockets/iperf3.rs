@@ -103,9 +103,7 @@ pub(super) fn prepare(args: &[String], _: &Target) -> Result<Prepared, UsageErro
 fn parse(args: &[String]) -> Result<Settings, UsageError> {
     const TOOL: &str = "iperf3";
     let parsed = arguments::parse(TOOL, OPTIONS, args)?;
-    if let Some(operand) = parsed.operands.first() {
-        return Err(UsageError::Operand { tool: TOOL.to_owned(), operand: operand.clone() });
-    }
+    parsed.no_operands(TOOL)?;
     let mut s = Settings {
         time: Span::from_us(100_000),
         bytes: None,

@@ -131,9 +131,7 @@ impl WaferTool {
                 _ => {}
             }
         }
-        if let Some(operand) = parsed.operands.first() {
-            return Err(UsageError::Operand { tool: self.name().to_owned(), operand: operand.clone() });
-        }
+        parsed.no_operands(self.name())?;
         let wafer = target.wafer.clone().ok_or_else(|| UsageError::Conflict {
             what: format!("{} needs a wafer, and the nodes of this cluster are none", self.name()),
             remedy: "choose a cluster of wafers: cs-2-16 or cs-3-2048".to_owned(),
