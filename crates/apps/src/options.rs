@@ -4,7 +4,7 @@ use fabriscope_platform::Layout;
 use fabriscope_tool::UsageError;
 pub(crate) use fabriscope_tool::arguments::value;
 use fabriscope_tool::arguments::{self, Given, Meaning::Usual, Opt, Parsed, Takes, opt};
-use fabriscope_units::Rate;
+use fabriscope_units::{Bytes, Rate};
 
 /// What is asked for of any application.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,6 +17,19 @@ pub(crate) struct Common {
     pub node_seconds: Option<f64>,
     /// Operations of a core in a second, where they may bound it.
     pub compute_rate: Option<f64>,
+    /// Checkpoints, where there are any.
+    pub checkpoint: Option<Checkpoint>,
+}
+
+/// How often the job stands still until its state is written.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Checkpoint {
+    /// After so many iterations.
+    pub every: u64,
+    /// What all ranks write together.
+    pub bytes: Bytes,
+    /// What that takes, in s.
+    pub seconds: f64,
 }
 
 pub(crate) const ITERATIONS: Opt = value('i', "iterations", "count", "measured iterations, after one that is not (default 1)");
@@ -24,6 +37,10 @@ pub(crate) const THREADS: Opt = value('t', "threads", "count", "threads of each 
 pub(crate) const NODE_SECONDS: Opt =
     value('\0', "node-seconds", "seconds", "computation of an iteration on one node (default: its bytes at the memory's rate)");
 pub(crate) const COMPUTE_RATE: Opt = value('\0', "compute-rate", "Gflop/s", "arithmetic of a core, where it bounds (default: it does not)");
+pub(crate) const CHECKPOINT_EVERY: Opt = value('\0', "checkpoint-every", "count", "iterations between two checkpoints (default: none)");
+pub(crate) const CHECKPOINT_SIZE: Opt = value('\0', "checkpoint-size", "bytes", "what all ranks write together in a checkpoint");
+pub(crate) const CHECKPOINT_SECONDS: Opt =
+    value('\0', "checkpoint-seconds", "seconds", "what writing one takes (default: what the file system takes, --fs)");
 pub(crate) const HELP: Opt = opt('h', "help", Takes::Nothing, Usual, "show this page");
 
 /// The options of an application and those that all have.
@@ -35,6 +52,9 @@ macro_rules! options {
             $crate::options::THREADS,
             $crate::options::NODE_SECONDS,
             $crate::options::COMPUTE_RATE,
+            $crate::options::CHECKPOINT_EVERY,
+            $crate::options::CHECKPOINT_SIZE,
+            $crate::options::CHECKPOINT_SECONDS,
             $crate::options::HELP,
         ]
     };
@@ -53,17 +73,36 @@ impl Common {
     pub fn read((tool, about): (&str, &str), options: &[Opt], args: &[String]) -> Result<(Common, Parsed), UsageError> {
         let parsed = arguments::parse(tool, options, args)?;
         parsed.no_operands(tool)?;
-        let mut common = Common { iterations: 1, threads: 1, node_seconds: None, compute_rate: None };
+        let mut common = Common { iterations: 1, threads: 1, node_seconds: None, compute_rate: None, checkpoint: None };
+        let (mut every, mut bytes, mut seconds) = (None, None, None);
         for given in &parsed.options {
             match given.name {
                 "iterations" => common.iterations = arguments::number(given, 1, 100_000)? as u32,
                 "threads" => common.threads = arguments::number(given, 1, 65_536)? as u32,
                 "node-seconds" => common.node_seconds = Some(positive(given)?),
                 "compute-rate" => common.compute_rate = Some(positive(given)? * 1e9),
+                "checkpoint-every" => every = Some(arguments::number(given, 1, 1 << 40)?),
+                "checkpoint-size" => {
+                    let text = given.value.as_deref().unwrap_or_default();
+                    bytes = Some(Bytes(arguments::size(&given.typed, text, 1, 1 << 60)?));
+                }
+                "checkpoint-seconds" => seconds = Some(positive(given)?),
                 "help" => return Err(UsageError::Help { text: arguments::help(tool, about, options, NOTES) }),
                 _ => {}
             }
         }
+        common.checkpoint = match (every, bytes, seconds) {
+            (None, None, None) => None,
+            (Some(every), Some(bytes), Some(seconds)) => Some(Checkpoint { every, bytes, seconds }),
+            (Some(_), Some(_), None) => {
+                let what = "a checkpoint without a file system".to_owned();
+                return Err(conflict(what, "name one with --fs, or say --checkpoint-seconds"));
+            }
+            _ => {
+                let what = "a checkpoint needs to be said how often and how large".to_owned();
+                return Err(conflict(what, "write --checkpoint-every 100 --checkpoint-size 64g, and --fs"));
+            }
+        };
         Ok((common, parsed))
     }
 

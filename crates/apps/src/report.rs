@@ -6,6 +6,7 @@ use fabriscope_tool::{Point, Spending, ToolOutput};
 use fabriscope_units::{Bytes, Span};
 
 use crate::cause::{ByCause, Cause};
+use crate::options::Checkpoint;
 use crate::plan::Plan;
 use crate::step::{Phase, Ran};
 
@@ -73,6 +74,21 @@ pub fn report(plan: &Plan, spent: &[Spent]) -> ToolOutput {
         let all = seconds + span.as_us_f64() * 1e-6;
         let _ = writeln!(text, "# Connections made on first use: {ends} ends on a node, {span}; with them {all:.4} s");
         point("run and connections", "s", all);
+    }
+    if let Some(Checkpoint { every, bytes, seconds: each }) = plan.common.checkpoint {
+        // The state after the last iteration is the result.
+        let count = (whole.iterations.max(1) - 1) / every;
+        let all = seconds + each * count as f64;
+        let share = if all > 0.0 { 100.0 * (all - seconds) / all } else { 0.0 };
+        let _ = writeln!(
+            text,
+            "# Checkpoints of {bytes} after every {every} iterations: {count} of {each:.4} s; with them {all:.4} s, {share:.1} % of it"
+        );
+        // A run may be shorter than the interval.
+        let period = iteration * 1e-6 * every as f64;
+        let _ = writeln!(text, "# In the long run they take {:.1} % of the time", 100.0 * each / (each + period).max(f64::MIN_POSITIVE));
+        point("checkpoint", "s", each);
+        point("run and checkpoints", "s", all);
     }
     if let Some(merit) = whole.merit.filter(|_| iteration > 0.0) {
         let value = merit.work / (iteration * 1e-6);

@@ -79,7 +79,7 @@ fn run(topology: &str, threads: usize, ties: Ties, (stops, waits): (usize, usize
         spans.truncate(rounds);
         rank(notes.clone(), (me + ranks / 2) % ranks, spans, usize::from(me >= ranks - waits))
     });
-    let work = ProgramsWork { mains: mains.collect(), ties };
+    let work = ProgramsWork { mains: mains.collect(), ties, beside: 0 };
     let started = Scenario { threads, ..Scenario::default() }.start(&cluster, (0..NODES).collect(), work, 1).expect("it is sound");
     let apart = matches!(&started, Started::Apart { parts, .. } if parts.len() == 4);
     let run = Box::new(started).run();

@@ -461,7 +461,7 @@ impl Trial {
         let (cluster, engine) = self.scene(timeout);
         let engine = Scenario { threads, counting: Counting::Sums, ..engine };
         let (board, mains) = self.ranks(&cluster, count, seed, true);
-        let work = ProgramsWork { mains, ties: Ties::Fences };
+        let work = ProgramsWork { mains, ties: Ties::Fences, beside: 0 };
         let what = || format!("{} over\n{}", self.carrier.name, self.text);
         let started =
             engine.start(&cluster, (0..cluster.ranks()).collect(), work, seed).unwrap_or_else(|error| panic!("{error}: {}", what()));

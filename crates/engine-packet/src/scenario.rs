@@ -166,13 +166,14 @@ impl Scenario {
         work: ProgramsWork,
         seed: u64,
     ) -> Result<Started<'a>, EngineError> {
-        let mut worlds = match work.ties {
+        let ties = if work.beside > 0 { Ties::Any } else { work.ties };
+        let mut worlds = match ties {
             Ties::Fences if self.timeline.is_none() && self.control.is_none() => setup::worlds_of_programs(self, cluster, &homes, seed)?,
             Ties::Fences | Ties::Any => vec![setup::world(self, cluster, seed)?],
         };
         if worlds.len() == 1 {
             let world = worlds.swap_remove(0);
-            let programs = Programs::new(&world, cluster, &homes, work.mains)?;
+            let programs = Programs::with_beside(&world, cluster, &homes, (work.mains, work.beside))?;
             return Ok(Started::Whole(Box::new((world, programs))));
         }
         let homes: Arc<[u32]> = homes.into();

@@ -21,7 +21,7 @@ impl Scenario {
     }
     /// Runs programs, each on its node.
     pub(crate) fn execute(&self, cluster: &Cluster, (nodes, mains): (Vec<u32>, Vec<Main>), seed: u64) -> Result<Run, EngineError> {
-        Box::new(self.start(cluster, nodes, ProgramsWork { mains, ties: Ties::Any }, seed)?).run()
+        Box::new(self.start(cluster, nodes, ProgramsWork { mains, ties: Ties::Any, beside: 0 }, seed)?).run()
     }
 }
 

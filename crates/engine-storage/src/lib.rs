@@ -17,13 +17,14 @@ mod usage;
 pub use counts::{DataCounts, MdsRequests, RpcStats, Sizes};
 pub use data::{DataOutcome, DataRun, Direction, Sharing};
 pub use metadata::{MetadataOutcome, MetadataRun, Operation};
+pub use station::{Cores, Line};
 pub use strided::{StridedOutcome, StridedRun};
 pub use usage::{Resource, Usage};
 
 /// Basis: standard (pages of x86-64).
-const PAGE: u64 = 4096;
+pub const PAGE: u64 = 4096;
 /// Threads of ptlrpcd that send and complete RPCs, and of callbacks. Basis: assumed (two for each of a few partitions of cores).
-const THREADS: u32 = 16;
+pub const THREADS: u32 = 16;
 
 /// Whose process that is: processes of a client follow each other.
 const fn client_of(process: u32, per_node: u32) -> u32 {

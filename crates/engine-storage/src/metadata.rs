@@ -34,8 +34,10 @@ pub enum Operation {
 pub struct MetadataRun {
     /// To each name.
     pub operation: Operation,
-    /// All names are in one directory, spread over all MDTs; otherwise each process has a directory of its own, on an MDT in turn.
+    /// All names are in one directory; otherwise each process has a directory of its own.
     pub shared: bool,
+    /// MDTs that have them: stripes of the one directory, or MDTs to which the directories are given in turn.
+    pub mdts: u32,
     /// What a file holds.
     pub bytes: Bytes,
     /// Names of each process.
@@ -217,8 +219,8 @@ impl Running<'_> {
     /// The MDT and the OST of a process's present name.
     fn targets(&self, process: u32) -> (u32, u32) {
         let name = u64::from(process).wrapping_add(self.processes[process as usize].name.wrapping_mul(7919));
-        let mdt =
-            if self.run.shared { name % u64::from(self.system.mdts().max(1)) } else { u64::from(process % self.system.mdts().max(1)) };
+        let mdts = u64::from(self.run.mdts.clamp(1, self.system.mdts().max(1)));
+        let mdt = if self.run.shared { name % mdts } else { u64::from(process) % mdts };
         (mdt as u32, (name % u64::from(self.system.osts().max(1))) as u32)
     }
     /// Names of one directory are made and removed one at a time by the kernel of a client.

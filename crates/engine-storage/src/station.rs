@@ -7,7 +7,7 @@ use fabriscope_units::{Span, Time};
 
 /// Serves in the order of arrival.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Line {
+pub struct Line {
     free: Time,
     busy: Span,
 }
@@ -20,10 +20,12 @@ impl Line {
         self.free
     }
     /// When it turns to whoever comes now.
+    #[must_use]
     pub fn begins(&self, now: Time) -> Time {
         self.free.max(now)
     }
     /// What was served in all.
+    #[must_use]
     pub fn busy(&self) -> Span {
         self.busy
     }
@@ -36,13 +38,15 @@ impl Line {
 
 /// Several that serve the same requests.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Cores {
+pub struct Cores {
     free: BinaryHeap<Reverse<Time>>,
     count: u32,
     busy: Span,
 }
 
 impl Cores {
+    /// So many, idle.
+    #[must_use]
     pub fn new(count: u32) -> Cores {
         Cores { free: BinaryHeap::new(), count: count.max(1), busy: Span::ZERO }
     }
@@ -54,6 +58,8 @@ impl Cores {
         self.busy = self.busy.saturating_add(span);
         end
     }
+    /// How long each was at work, in the mean.
+    #[must_use]
     pub fn busy(&self) -> Span {
         Span::from_ps(self.busy.as_ps() / u64::from(self.count))
     }

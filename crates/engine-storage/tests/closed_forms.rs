@@ -79,7 +79,7 @@ fn locks_go_between_nodes_and_not_within() {
 #[test]
 fn one_process_pays_latency() {
     let system = system(1, 1);
-    let done = MetadataRun { operation: Operation::Create, shared: false, bytes: Bytes(0), names: 100 }.run(&system);
+    let done = MetadataRun { operation: Operation::Create, shared: false, mdts: 1, bytes: Bytes(0), names: 100 }.run(&system);
     let (mds, client) = (&system.costs.mds, &system.costs.client);
     let array = &system.mds.array;
     let log = Rate::from_bps(array.rates[1].as_bps() * array.data).time(*mds.journal_bytes);
@@ -92,7 +92,7 @@ fn one_process_pays_latency() {
 #[test]
 fn a_directory_is_locked_at_each_client() {
     let rate = |nodes, per_node| {
-        MetadataRun { operation: Operation::Create, shared: true, bytes: Bytes(3901), names: 1000 }.run(&system(nodes, per_node)).rate()
+        MetadataRun { operation: Operation::Create, shared: true, mdts: 1, bytes: Bytes(3901), names: 1000 }.run(&system(nodes, per_node)).rate()
     };
     let base = rate(2, 4);
     assert!((rate(4, 4) / base - 2.0).abs() < 0.1);

@@ -65,6 +65,9 @@ pub struct ProgramsWork {
     pub mains: Vec<Main>,
     /// What those of different nodes know of each other.
     pub ties: Ties,
+    /// The last so many are beside the job, on the same nodes and fabric: they are none of its ranks, no barrier waits for them, and the
+    /// run ends without them.
+    pub beside: u32,
 }
 
 /// Ranks that say round by round what they do.
@@ -136,8 +139,19 @@ impl Job {
     /// The same, and what programs of different nodes know of each other.
     #[must_use]
     pub fn tied(nodes: Vec<u32>, mains: Vec<Main>, ties: Ties) -> Job {
-        let work = Work::Programs(ProgramsWork { mains, ties });
+        let work = Work::Programs(ProgramsWork { mains, ties, beside: 0 });
         Job { placement: Placement::Nodes(nodes), connections: Connections::default(), work }
+    }
+    /// Programs of a job, and then those that run beside it, each with its node.
+    #[must_use]
+    pub fn with_beside(mut job: (Vec<u32>, Vec<Main>), beside: Vec<(u32, Main)>) -> Job {
+        let count = u32::try_from(beside.len()).unwrap_or(u32::MAX);
+        for (node, main) in beside {
+            job.0.push(node);
+            job.1.push(main);
+        }
+        let work = Work::Programs(ProgramsWork { mains: job.1, ties: Ties::Any, beside: count });
+        Job { placement: Placement::Nodes(job.0), connections: Connections::default(), work }
     }
     /// How many ranks it has.
     #[must_use]
@@ -145,7 +159,7 @@ impl Job {
         match &self.work {
             Work::Schedule(schedule) => schedule.ranks(),
             Work::Rounds(rounds) => rounds.program.ranks(),
-            Work::Programs(programs) => programs.mains.len() as u32,
+            Work::Programs(programs) => (programs.mains.len() as u32).saturating_sub(programs.beside),
         }
     }
 }

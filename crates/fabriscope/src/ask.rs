@@ -54,6 +54,7 @@ pub struct Bench<'a> {
     hosts: Option<String>,
     devices: DeviceOptions,
     noise: Option<String>,
+    file_system: Option<String>,
     engine: Option<String>,
     threads: Option<usize>,
     seed: Option<u64>,
@@ -109,6 +110,13 @@ impl<'a> Bench<'a> {
         self.noise = Some(noise.to_owned());
         self
     }
+    /// The file system of an application's checkpoints: a name of the catalogue or a TOML file; the first that the cluster mounts where
+    /// nothing is said.
+    #[must_use]
+    pub fn file_system(mut self, name: &str) -> Bench<'a> {
+        self.file_system = Some(name.to_owned());
+        self
+    }
     /// What carries collective benchmarks of MPI: `packet`, `flow` or `auto`.
     #[must_use]
     pub fn engine(mut self, engine: &str) -> Bench<'a> {
@@ -159,6 +167,7 @@ impl<'a> Bench<'a> {
             noise: self.noise.as_deref().map(noise).transpose()?,
             engine: self.engine.as_deref().map(BenchEngine::parse).transpose()?.unwrap_or_default(),
             threads: self.threads.unwrap_or(1).max(1),
+            file_system: self.file_system,
             seed: self.seed.unwrap_or(1),
             ..BenchRequest::named(&self.tool)?
         };

@@ -5,9 +5,11 @@ use fabriscope_engine::Counting;
 use fabriscope_engine::{Cluster, Run};
 use fabriscope_platform::{Binding, Layout};
 use fabriscope_report::Outcome;
+use fabriscope_storage::Mount;
+use fabriscope_tool::arguments;
 pub use fabriscope_tools::{Listener, Said};
 use fabriscope_tools::{Ranks, Tool, ToolOutput};
-use fabriscope_units::{Remedy, Span};
+use fabriscope_units::{Bytes, Remedy, Span};
 use serde_json::Value;
 
 use crate::devices::DeviceOptions;
@@ -74,6 +76,8 @@ pub struct BenchRequest {
     pub threads: usize,
     /// Memory that it may take.
     pub memory: Memory,
+    /// The file system that an application's checkpoints go to; the one that the cluster mounts if `None`.
+    pub file_system: Option<String>,
     /// Seed of everything random.
     pub seed: u64,
 }
@@ -85,6 +89,8 @@ pub struct BenchSetup {
     parts: ResolvedCluster,
     binding: Binding,
     chosen: Vec<u32>,
+    /// What the file system says of checkpoints.
+    told: Option<String>,
 }
 
 /// What came out of a benchmark program.
@@ -184,6 +190,7 @@ impl BenchRequest {
             engine: BenchEngine::Auto,
             threads: 1,
             memory: Memory::default(),
+            file_system: None,
             seed: 1,
         }
     }
@@ -215,7 +222,9 @@ impl BenchRequest {
             Some(list) => parts.nodes_named(list).map_err(|problem| LabError::refused(problem.message, problem.help))?,
             None => Vec::new(),
         };
-        Ok(BenchSetup { request: self, parts, binding, chosen })
+        let mut setup = BenchSetup { request: self, parts, binding, chosen, told: None };
+        setup.time_checkpoints(catalog)?;
+        Ok(setup)
     }
 
     /// Whether a tool of two ranks runs between two nodes and within one.
@@ -278,6 +287,30 @@ impl BenchSetup {
         let titles: Vec<&str> = parts.groups.iter().map(|group| group.software.title.as_str()).collect();
         let tool = self.request.tool.name();
         format!("{tool} on {}: {}; MTU {}, {}", parts.name, parts.title, parts.mtu, titles.join(" and "))
+    }
+
+    /// Asks the file system how long a checkpoint of an application takes, where the command line does not say it.
+    fn time_checkpoints(&mut self, catalog: &Catalog) -> Result<(), LabError> {
+        let said = |name: &str| self.request.options.iter().position(|word| word == name || word.starts_with(&format!("{name}=")));
+        let Tool::App(app) = self.request.tool else { return Ok(()) };
+        let (Some(_), Some(_), None) = (said("--checkpoint-every"), said("--checkpoint-size"), said("--checkpoint-seconds")) else {
+            return Ok(());
+        };
+        let parsed = arguments::parse(app.name(), app.options(), &self.request.options).map_err(LaunchError::from)?;
+        let Some(size) = parsed.options.iter().find(|given| given.name == "checkpoint-size") else { return Ok(()) };
+        let text = size.value.as_deref().unwrap_or_default();
+        let bytes = Bytes(arguments::size(&size.typed, text, 1, 1 << 60).map_err(LaunchError::from)?);
+        let layout = self.layout()?.unwrap_or_else(|| launch::layout(&self.parts, None, None));
+        let refused = |error: &dyn miette::Diagnostic| {
+            let (message, help) = error.halves("name a file system with --fs");
+            LabError::refused(message, help)
+        };
+        let shape = (layout.nodes, layout.per_node);
+        let mount = Mount::new(catalog, &self.parts, self.request.file_system.as_deref(), shape).map_err(|error| refused(&error))?;
+        let written = fabriscope_storage::checkpoint(&mount, bytes).map_err(|error| refused(&error))?;
+        self.request.options.push(format!("--checkpoint-seconds={:.6}", written.seconds));
+        self.told = Some(format!("checkpoint on {}: {}", mount.describe(), written.binds));
+        Ok(())
     }
 
     /// The shape of the job; `None` is two nodes as the tool takes them.
@@ -374,7 +407,8 @@ impl BenchSetup {
         }
         let watched = request.capture.file.is_some() || request.counting != Counting::Off || drawn;
         if let Some((bench, why)) = self.without_packets(layout, watched)? {
-            let (printed, run) = bench.run(why, listener)?;
+            let (mut printed, run) = bench.run(why, listener)?;
+            printed.remarks.extend(self.told.clone());
             return Ok(BenchRun { setup: self, printed, run, cluster: None, taps: None, kernels: Vec::new(), layout });
         }
         let cluster = if watched { Some(Cluster::new(self.parts.clone()).map_err(LaunchError::from)?) } else { None };
@@ -393,7 +427,8 @@ impl BenchSetup {
             memory: self.request.memory,
             ..Launch::new(request.tool, &request.options, &self.parts)
         };
-        let (printed, run) = launch.run_heard(cluster.as_ref().or(wired), listener)?;
+        let (mut printed, run) = launch.run_heard(cluster.as_ref().or(wired), listener)?;
+        printed.remarks.extend(self.told.clone());
         let kernels = recorders.as_mut().map_or(Ok(Vec::new()), Recorders::finish)?;
         Ok(BenchRun { setup: self, printed, run, cluster, taps, kernels, layout })
     }

@@ -93,7 +93,7 @@ fn jobs(lab: &ResolvedLab, workload: &Workload) -> Result<Vec<Job>, Problem> {
     let nothing = || Work::Schedule(Arc::new(Schedule::default()));
     let over = |transport: Service| traffic::settings(lab, transport);
     Ok(match workload {
-        Workload::Bench(_) | Workload::Multicast(_) => {
+        Workload::Bench(_) | Workload::BesideStorage(_) | Workload::Multicast(_) => {
             let connections = Connections { recovery: lab.lab.recovery.unwrap_or_default(), ..Connections::default() };
             vec![Job { connections, ..Job::programs(Vec::new(), Vec::new()) }]
         }

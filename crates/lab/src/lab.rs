@@ -319,6 +319,9 @@ fn lab_of(catalog: &Catalog, texts: &[LabText]) -> Result<ResolvedLab, CatalogEr
     if let Workload::Mix(work) = &lab.workload {
         crate::mix::check(catalog, &cluster, work).map_err(fault)?;
     }
+    if let Workload::BesideStorage(work) = &lab.workload {
+        crate::beside_storage::check(catalog, &cluster, work).map_err(fault)?;
+    }
     let (name, schemes) = (lab.workload.name(), schemes(&lab.workload, &cluster));
     for (number, scheme) in schemes.iter().enumerate() {
         let place = ["workload", name, "schemes"];
@@ -409,7 +412,7 @@ fn workload_takes(lab: &Lab) -> Result<(), Problem> {
     if let Some(rate) = lab.rate_limit.filter(|rate| rate.as_bps() < LEAST_RATE.as_bps()) {
         return Err(Problem::at(&["rate_limit"], format!("a limit of {rate}"), format!("use at least {LEAST_RATE}")));
     }
-    if lab.allow_deadlock && matches!(lab.workload, Workload::Bench(_)) {
+    if lab.allow_deadlock && matches!(lab.workload, Workload::Bench(_) | Workload::BesideStorage(_)) {
         let message = "`allow_deadlock` of a benchmark program";
         return Err(Problem::at(&["allow_deadlock"], message, "choose a routing that is free of deadlock"));
     }
@@ -434,6 +437,9 @@ fn workload_takes(lab: &Lab) -> Result<(), Problem> {
     match (&lab.workload, given) {
         (Workload::Bench(_), Some(key)) => {
             Err(Problem::at(&[key], format!("`{key}` of a benchmark program"), "write it into its `args`: \"--sl\", \"--rate_limit\""))
+        }
+        (Workload::BesideStorage(_), Some(key)) => {
+            Err(Problem::at(&[key], format!("`{key}` of a program beside storage"), "write a class into [workload.beside_storage.storage]"))
         }
         (Workload::Jobs(_), Some(key)) => Err(Problem::at(&[key], format!("`{key}` of a lab of jobs"), "write it into each job")),
         _ => Ok(()),

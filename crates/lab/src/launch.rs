@@ -127,6 +127,8 @@ pub struct Launch<'a> {
     pub threads: usize,
     /// Memory that it may take.
     pub memory: Memory,
+    /// Whether every iteration is simulated, as something beside the job may change it.
+    pub every_iteration: bool,
 }
 
 impl<'a> Launch<'a> {
@@ -149,6 +151,7 @@ impl<'a> Launch<'a> {
             faults: None,
             threads: 1,
             memory: Memory::default(),
+            every_iteration: false,
         }
     }
 
@@ -191,12 +194,31 @@ impl<'a> Launch<'a> {
         self.carried(self.prepared(Some(cluster))?, cluster, listener)
     }
 
+    /// The same while programs run beside the job, each on its node: they are none of its ranks, and the run ends with the job.
+    ///
+    /// # Errors
+    /// As [`Launch::run`].
+    pub fn run_beside(&self, cluster: &Cluster, beside: Vec<(u32, Main)>) -> Result<(ToolOutput, Run), LaunchError> {
+        let prepared = self.prepared(Some(cluster))?;
+        let nodes = self.nodes_of(&prepared, cluster)?;
+        let options = RunOptions { threads: self.threads, faults: self.faults.clone(), ..RunOptions::default() };
+        let run = PacketEngine.run(cluster, Job::with_beside((nodes, prepared.mains), beside), &options, self.seed)?;
+        Ok(((prepared.finish)(), run))
+    }
+
+    /// The node of each rank.
+    fn nodes_of(&self, prepared: &Prepared, cluster: &Cluster) -> Result<Vec<u32>, LaunchError> {
+        let ranks = u32::try_from(prepared.mains.len()).expect("a layout counts its ranks in 32 bits");
+        let seats = self.seated(cluster, prepared.placing.nodes(ranks))?;
+        Ok((0..ranks).map(|rank| seats[prepared.placing.seat(rank).0 as usize]).collect())
+    }
+
     fn prepared(&self, cluster: Option<&Cluster>) -> Result<Prepared, LaunchError> {
         let layout = self.layout.unwrap_or_else(|| layout(self.parts, None, None));
         let mut target = Target::common(self.parts, layout, self.binding.clone())?;
         let watched =
             self.traced || self.timeline.is_some() || !self.taps.is_empty() || self.counting != Counting::Off || self.faults.is_some();
-        target.every_iteration = watched || self.parts.is_random();
+        target.every_iteration = watched || self.every_iteration || self.parts.is_random();
         if let (Some(cluster), Tool::NcclTests(_) | Tool::Xccl(_)) = (cluster, self.tool) {
             // What these find on a node depends on its kind: which nodes they get is known before they start.
             let pairs = matches!(self.tool, Tool::Xccl(_)) && layout.nodes != 1;
@@ -243,10 +265,7 @@ impl<'a> Launch<'a> {
     }
 
     fn carried(&self, prepared: Prepared, cluster: &Cluster, listener: Option<Listener>) -> Result<(ToolOutput, Run), LaunchError> {
-        let ranks = u32::try_from(prepared.mains.len()).expect("a layout counts its ranks in 32 bits");
-        let taken = prepared.placing.nodes(ranks);
-        let seats = self.seated(cluster, taken)?;
-        let nodes = (0..ranks).map(|rank| seats[prepared.placing.seat(rank).0 as usize]).collect();
+        let nodes = self.nodes_of(&prepared, cluster)?;
         let mains = match (&self.timeline, self.traced) {
             (Some(_), _) => prepared.mains.into_iter().map(|main| traced(main, true)).collect(),
             (None, true) => prepared.mains.into_iter().map(|main| traced(main, false)).collect(),

@@ -5,6 +5,7 @@
 //! answers the questions of published tables. Nothing here prints.
 
 pub mod bench;
+pub mod beside_storage;
 pub mod breakage;
 pub mod calibrate;
 pub mod collective;
@@ -58,7 +59,7 @@ pub use lab::{ClusterChoice, EngineChoice, Lab, ResolvedLab, load, load_under, p
 pub use schema::{lab_schema, schemas};
 pub use to_group::ToGroup;
 pub use workload::{
-    AllToAll, AllToAllV, Bench, Capture, ClosedLoop, Collective, Compare, ComparedPattern, Flows, GradientExchange, Graphed, Halo, HotSpot,
-    Incast, IncastMix, Interference, Messages, Mix, OpenLoop, OpenPattern, Order, Overlap, Permutation, Recomputed, Scheme, Scores, Shared,
-    Shift, Strategy, TokenDispatcher, Training, Uniform, Workload,
+    AllToAll, AllToAllV, Bench, BesideStorage, BurstOf, Capture, ClosedLoop, Collective, Compare, ComparedPattern, Flows, GradientExchange,
+    Graphed, Halo, HotSpot, Incast, IncastMix, Interference, Messages, Mix, OpenLoop, OpenPattern, Order, Overlap, Permutation, Recomputed,
+    Scheme, Scores, Shared, Shift, StorageTraffic, Strategy, TokenDispatcher, Training, Uniform, Workload,
 };

@@ -137,6 +137,7 @@ pub fn run(catalog: &Catalog, lab: &ResolvedLab, settings: &RunSettings) -> Resu
         | Workload::Flows(_)
         | Workload::Jobs(_)
         | Workload::Mix(_)
+        | Workload::BesideStorage(_)
         | Workload::Multicast(_)
         | Workload::AllToAllV(_)
         | Workload::ClosedLoop(_)
@@ -148,6 +149,7 @@ pub fn run(catalog: &Catalog, lab: &ResolvedLab, settings: &RunSettings) -> Resu
                 Workload::Flows(work) => sweep::flows::run(catalog, lab, work, seed, settings.series)?,
                 Workload::Jobs(work) => sweep::jobs::run(lab, work, seed)?,
                 Workload::Mix(work) => crate::mix::run(catalog, lab, work, seed)?,
+                Workload::BesideStorage(work) => crate::beside_storage::run(catalog, lab, work, seed)?,
                 Workload::Multicast(work) => sweep::multicast::run(lab, work, seed)?,
                 Workload::AllToAllV(exchange) => sweep::alltoallv::run(lab, exchange, seed)?,
                 Workload::ClosedLoop(closed) => sweep::closed::run(lab, closed, seed)?,

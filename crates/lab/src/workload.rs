@@ -1,6 +1,7 @@
 //! What happens on a cluster: the workloads of lab files, and whether they can happen there.
 
 mod alltoallv;
+pub(crate) mod beside_storage;
 pub(crate) mod collective;
 pub(crate) mod compare;
 pub(crate) mod flows;
@@ -19,6 +20,7 @@ use crate::jobs::{self, Jobs};
 use crate::to_group::{self, ToGroup};
 use fabriscope_catalog::{Interface, Problem, ResolvedCluster};
 
+pub use beside_storage::{BesideStorage, BurstOf, StorageTraffic};
 pub use collective::Collective;
 pub use compare::{Compare, ComparedPattern};
 pub use flows::{Flows, IncastMix};
@@ -376,6 +378,8 @@ pub enum Workload {
     Multicast(ToGroup),
     /// A benchmark program with its own command line.
     Bench(Bench),
+    /// A benchmark program while clients of a file system read or write on the same fabric.
+    BesideStorage(BesideStorage),
 }
 
 impl Workload {
@@ -409,6 +413,7 @@ impl Workload {
             Workload::Mix(_) => "mix",
             Workload::Multicast(_) => "multicast",
             Workload::Bench(_) => "bench",
+            Workload::BesideStorage(_) => "beside_storage",
         }
     }
 }
@@ -455,6 +460,7 @@ impl Workload {
             | Workload::RingAllReduce(messages)
             | Workload::RecursiveDoubling(messages) => (messages.size, messages.transport, messages.any_order),
             Workload::Bench(_)
+            | Workload::BesideStorage(_)
             | Workload::Jobs(_)
             | Workload::Mix(_)
             | Workload::Multicast(_)
@@ -482,6 +488,7 @@ pub(crate) fn check(workload: &Workload, cluster: &ResolvedCluster) -> Result<()
             return Err(Problem::at(&["workload", name, "tool"], "the benchmark has no name", "write for example \"ib_write_lat\""));
         }
         Workload::Bench(bench) => return check_job(bench, cluster),
+        Workload::BesideStorage(work) => return beside_storage::check(work, cluster),
         Workload::Jobs(work) => {
             return jobs::check(work, cluster, LARGEST_MESSAGE).map_err(|problem| problem.under(name).under("workload"));
         }

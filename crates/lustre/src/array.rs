@@ -57,10 +57,6 @@ impl Array {
     /// The targets of these servers.
     #[must_use]
     pub fn of(servers: &ResolvedServers, chunk: Bytes) -> Array {
-        let Drive { read_rate, write_rate, reads, writes, read_latency, write_latency, positioning, .. } = &servers.drive;
-        let interval = |each: &Option<fabriscope_catalog::Sourced<u64>>| {
-            each.as_ref().map_or(Span::ZERO, |count| Span::from_ps(1_000_000_000_000 / count.value.max(1)))
-        };
         let share = |controller: &Controller| {
             [*controller.read, *controller.write].map(|rate| Rate::from_bps(rate.as_bps() / u64::from(servers.targets.max(1))))
         };
@@ -68,11 +64,22 @@ impl Array {
             drives: servers.drives.into(),
             data: u64::from(servers.drives - servers.parity.min(servers.drives - 1)),
             chunk,
-            rates: [**read_rate, **write_rate],
-            latencies: [**read_latency, **write_latency],
-            intervals: [interval(reads), interval(writes)],
-            positioning: positioning.as_ref().map(|head| (*head.track_to_track, *head.rotation)),
             controller: servers.controller.as_ref().map(share),
+            ..Array::one(&servers.drive)
+        }
+    }
+    /// One drive of flash.
+    #[must_use]
+    pub fn one(drive: &Drive) -> Array {
+        Array {
+            drives: 1,
+            data: 1,
+            chunk: Bytes(1 << 20),
+            rates: [*drive.read_rate, *drive.write_rate],
+            latencies: [*drive.read_latency, *drive.write_latency],
+            intervals: [interval(drive.reads.as_ref()), interval(drive.writes.as_ref())],
+            positioning: drive.positioning.as_ref().map(|head| (*head.track_to_track, *head.rotation)),
+            controller: None,
         }
     }
     /// Where so many others wait for the same drives.
@@ -118,6 +125,11 @@ impl Array {
     fn chunks(&self, bytes: Bytes) -> u64 {
         bytes.0.div_ceil(self.chunk.0.max(1)).clamp(1, self.data.max(1))
     }
+}
+
+/// Between two of so many operations a second.
+fn interval(each: Option<&fabriscope_catalog::Sourced<u64>>) -> Span {
+    each.map_or(Span::ZERO, |count| Span::from_ps(1_000_000_000_000 / count.value.max(1)))
 }
 
 /// Parts of data of a stripe; groups spread over more drives have stripes of eight and two as well. Basis: standard (RAID 6 of Lustre).

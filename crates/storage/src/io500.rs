@@ -2,17 +2,19 @@
 //!
 //! Source: the rules and the output of IO500 (<https://io500.org>); what each phase runs is in its `config-all.ini`.
 //! Modelled: `ior-easy` (own files, 2 MiB a call), `ior-hard` (one file, 47,008 bytes a call, interleaved, on all OSTs), `mdtest-easy` (own
-//! directories, empty files), `mdtest-hard` (one directory, 3,901 bytes a file), `find` as looking at every name. 300 s a phase.
+//! directories on the MDT of their parent, empty files), `mdtest-hard` (one directory, 3,901 bytes a file), `find` as looking at every
+//! name. 300 s a phase.
 //! Not modelled: the random-read phases that do not count.
 
 use std::fmt::Write;
 
 use fabriscope_engine_storage::{DataRun, Direction, MetadataRun, Operation, Sharing, StridedRun, Usage};
-use fabriscope_lustre::Layout;
+use fabriscope_lustre::{Layout, LayoutError};
 use fabriscope_tool::arguments::{self, Meaning, Opt, Takes, opt};
 use fabriscope_tool::{Point, ToolOutput, UsageError};
 use fabriscope_units::Bytes;
 
+use crate::directories;
 use crate::ior;
 use crate::mount::Mount;
 
@@ -20,6 +22,7 @@ use crate::mount::Mount;
 pub const OPTIONS: &[Opt] = &[
     opt('\0', "hard-stripe-count", Takes::Value("count"), Meaning::Usual, "OSTs of the file of ior-hard (default -1: all)"),
     opt('\0', "hard-stripe-size", Takes::Value("bytes"), Meaning::Usual, "bytes on an OST before the next (default 1m)"),
+    opt('\0', "mdt-count", Takes::Value("count"), Meaning::Usual, directories::HELP),
     opt('h', "help", Takes::Nothing, Meaning::Usual, "show this page"),
 ];
 
@@ -109,11 +112,44 @@ pub struct PhaseResult {
     pub usage: Usage,
 }
 
-/// Runs these phases; `hard` is the layout of the file that all share.
+/// What submitters may set of a file system before a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Striping {
+    /// The file that all share.
+    pub hard: Layout,
+    /// MDTs that have directories.
+    pub mdts: u32,
+}
+
+impl Striping {
+    /// The file on so many OSTs (-1: all), directories as the release does it.
+    ///
+    /// # Errors
+    /// More OSTs than there are, a size that is no multiple of 64 KiB.
+    pub fn new(mount: &Mount, count: i32, size: Bytes) -> Result<Striping, LayoutError> {
+        let mdts = directories::mdts(&mount.system, false, directories::OF_IO500);
+        Ok(Striping { hard: mount.layout(Some(count), Some(size))?, mdts })
+    }
+    /// What the phase would have if it were set otherwise: directories on all MDTs, the shared file as new files are; with its name.
+    ///
+    /// # Errors
+    /// A default layout of the file system that does not fit it.
+    pub fn otherwise(&self, phase: Phase, mount: &Mount) -> Result<Option<(&'static str, Striping)>, LayoutError> {
+        Ok(match phase {
+            Phase::IorEasyWrite | Phase::IorEasyRead => None,
+            Phase::IorHardWrite | Phase::IorHardRead => {
+                Some(("default stripes", Striping { hard: mount.layout(None, None)?, ..self.clone() }))
+            }
+            _ => Some(("all MDTs", Striping { mdts: mount.system.mdts(), ..self.clone() })),
+        })
+    }
+}
+
+/// Runs these phases.
 ///
 /// # Errors
 /// A default layout of the file system that does not fit it.
-pub fn phases(asked: &[Phase], hard: &Layout, mount: &Mount) -> Result<Vec<PhaseResult>, UsageError> {
+pub fn phases(asked: &[Phase], striping: &Striping, mount: &Mount) -> Result<Vec<PhaseResult>, UsageError> {
     let easy = mount.layout(None, None).map_err(ior::refused)?;
     let run = |phase: Phase| {
         let system = &mount.system;
@@ -132,11 +168,11 @@ pub fn phases(asked: &[Phase], hard: &Layout, mount: &Mount) -> Result<Vec<Phase
             (done.rate() / GIB, done.usage)
         };
         let hard = |direction| {
-            let done = StridedRun { direction, layout: hard.clone(), transfer: HARD, segments: 1 << 40 }.run(system);
+            let done = StridedRun { direction, layout: striping.hard.clone(), transfer: HARD, segments: 1 << 40 }.run(system);
             (done.rate() / GIB, done.usage)
         };
         let names = |operation, shared, bytes| {
-            let done = MetadataRun { operation, shared, bytes: Bytes(bytes), names: 1 << 40 }.run(system);
+            let done = MetadataRun { operation, shared, mdts: striping.mdts, bytes: Bytes(bytes), names: 1 << 40 }.run(system);
             (done.rate() / 1000.0, done.usage)
         };
         let (value, usage) = match phase {
@@ -179,17 +215,19 @@ const GIB: f64 = 1_073_741_824.0;
 pub(crate) fn run(args: &[String], mount: &Mount) -> Result<ToolOutput, UsageError> {
     let parsed = arguments::parse("io500", OPTIONS, args)?;
     parsed.no_operands("io500")?;
-    let (mut count, mut size) = (-1, Bytes(1 << 20));
+    let (mut count, mut size, mut mdts) = (-1, Bytes(1 << 20), None);
     for given in &parsed.options {
         let text = given.value.as_deref().unwrap_or_default();
         match given.name {
             "hard-stripe-count" => count = ior::stripes(&given.typed, text)?,
             "hard-stripe-size" => size = Bytes(ior::bytes(&given.typed, text)?),
+            "mdt-count" => mdts = Some(directories::count(&given.typed, text, &mount.system)?),
             _ => return Err(UsageError::Help { text: arguments::help("io500", crate::StorageTool::Io500.about(), OPTIONS, "") }),
         }
     }
-    let hard = mount.layout(Some(count), Some(size)).map_err(ior::refused)?;
-    let results = phases(&Phase::ALL, &hard, mount)?;
+    let usual = Striping::new(mount, count, size).map_err(ior::refused)?;
+    let striping = Striping { mdts: mdts.unwrap_or(usual.mdts), ..usual };
+    let results = phases(&Phase::ALL, &striping, mount)?;
     let mut output = ToolOutput { text: "IO500 version io500-isc24_v3 (standard)\n".to_owned(), ..ToolOutput::default() };
     let value = |phase: Phase| results.iter().find(|result| result.phase == phase).map_or(0.0, |result| result.value);
     for result in &results {

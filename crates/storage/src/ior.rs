@@ -193,7 +193,7 @@ pub(crate) struct Done {
 impl Settings {
     /// Every direction; files are opened alike in all of them.
     fn all(&self, mount: &Mount, counted: bool) -> Vec<(Direction, Done)> {
-        let names = MetadataRun { operation: Operation::Create, shared: false, bytes: Bytes(0), names: 1 };
+        let names = MetadataRun { operation: Operation::Create, shared: false, mdts: 1, bytes: Bytes(0), names: 1 };
         let open = names.run(&mount.system).time.as_s_f64();
         self.directions.iter().map(|direction| (*direction, self.done(*direction, open, (mount, counted)))).collect()
     }

@@ -1,8 +1,8 @@
 //! `mdtest`: names made, looked at, read and removed.
 //!
 //! Source: the options and the output of mdtest 4.0.
-//! Modelled: a directory for each task (`-u`) or one for all, files with data, each phase by itself; directories cost what files without
-//! objects do. Not modelled: trees of more than one level, phases that find what the same node still knows.
+//! Modelled: a directory for each task (`-u`) or one for all, on the MDTs that the release gives them, files with data, each phase by
+//! itself; directories cost what files without objects do. Not modelled: trees of more than one level, phases that find what the same node still knows.
 
 use fabriscope_engine_storage::{MetadataOutcome, MetadataRun, Operation};
 use fabriscope_tool::arguments::{self, Meaning, Opt, Takes, opt};
@@ -10,6 +10,7 @@ use fabriscope_tool::{Point, ToolOutput, UsageError};
 use fabriscope_units::Bytes;
 
 use crate::counters::Counted;
+use crate::directories;
 use crate::ior;
 use crate::mount::Mount;
 
@@ -19,6 +20,7 @@ pub const OPTIONS: &[Opt] = &[
     opt('u', "unique", Takes::Nothing, Meaning::Usual, "a directory for each task"),
     opt('w', "write-bytes", Takes::Value("bytes"), Meaning::Usual, "bytes written to each file (default 0)"),
     opt('e', "read-bytes", Takes::Value("bytes"), Meaning::Usual, "bytes read from each file (default 0)"),
+    opt('\0', "mdt-count", Takes::Value("count"), Meaning::Usual, directories::HELP),
     opt('i', "iterations", Takes::Value("count"), Meaning::Usual, "iterations (default 1)"),
     opt('C', "create-only", Takes::Nothing, Meaning::Usual, "only make names"),
     opt('T', "stat-only", Takes::Nothing, Meaning::Usual, "only look at them"),
@@ -45,7 +47,7 @@ pub(crate) fn run_counted(args: &[String], mount: &Mount) -> Result<(ToolOutput,
 fn done(args: &[String], mount: &Mount) -> Result<(ToolOutput, Counted), UsageError> {
     let parsed = arguments::parse("mdtest", OPTIONS, args)?;
     parsed.no_operands("mdtest")?;
-    let (mut names, mut shared, mut written, mut read, mut iterations) = (100, true, 0, 0, 1);
+    let (mut names, mut shared, mut written, mut read, mut iterations, mut mdts) = (100, true, 0, 0, 1, None);
     let mut only = Vec::new();
     for given in &parsed.options {
         let text = given.value.as_deref().unwrap_or_default();
@@ -54,6 +56,7 @@ fn done(args: &[String], mount: &Mount) -> Result<(ToolOutput, Counted), UsageEr
             "unique" => shared = false,
             "write-bytes" => written = ior::bytes(&given.typed, text)?,
             "read-bytes" => read = ior::bytes(&given.typed, text)?,
+            "mdt-count" => mdts = Some(directories::count(&given.typed, text, &mount.system)?),
             "iterations" => iterations = arguments::number(given, 1, 1000)?,
             "create-only" => only.push(Operation::Create),
             "stat-only" => only.push(Operation::Stat),
@@ -65,6 +68,8 @@ fn done(args: &[String], mount: &Mount) -> Result<(ToolOutput, Counted), UsageEr
             _ => {}
         }
     }
+    let depth = if shared { directories::SHARED } else { directories::OF_TASKS };
+    let mdts = mdts.unwrap_or_else(|| directories::mdts(&mount.system, shared, depth));
     let asked = |operation: Operation| only.is_empty() || only.contains(&operation);
     let tasks = u64::from(mount.system.processes());
     let mut text = format!(
@@ -93,7 +98,7 @@ fn done(args: &[String], mount: &Mount) -> Result<(ToolOutput, Counted), UsageEr
         ("File removal", "remove_rate", Operation::Remove, 0),
     ] {
         let rate = if asked(operation) {
-            let done: MetadataOutcome = MetadataRun { operation, shared, bytes: Bytes(bytes), names }.run(&mount.system);
+            let done: MetadataOutcome = MetadataRun { operation, shared, mdts, bytes: Bytes(bytes), names }.run(&mount.system);
             counted.add_names(&done.requests);
             counted.time += done.time.as_s_f64();
             let binds = done.usage.remark();

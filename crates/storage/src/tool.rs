@@ -4,7 +4,7 @@ use fabriscope_tool::arguments::Opt;
 use fabriscope_tool::{ToolOutput, UsageError};
 
 use crate::mount::Mount;
-use crate::{fio, io500, ior, lctl, lfs, mdtest};
+use crate::{fio, gdsio, io500, ior, lctl, lfs, mdtest};
 
 /// A program on a parallel file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub enum StorageTool {
     Io500,
     /// Data by one client.
     Fio,
+    /// Data between storage and GPUs.
+    Gdsio,
     /// What users ask Lustre.
     Lfs,
     /// What operators ask Lustre.
@@ -25,8 +27,15 @@ pub enum StorageTool {
 
 impl StorageTool {
     /// All of them.
-    pub const ALL: [StorageTool; 6] =
-        [StorageTool::Ior, StorageTool::Mdtest, StorageTool::Io500, StorageTool::Fio, StorageTool::Lfs, StorageTool::Lctl];
+    pub const ALL: [StorageTool; 7] = [
+        StorageTool::Ior,
+        StorageTool::Mdtest,
+        StorageTool::Io500,
+        StorageTool::Fio,
+        StorageTool::Gdsio,
+        StorageTool::Lfs,
+        StorageTool::Lctl,
+    ];
 
     /// The one of this name.
     #[must_use]
@@ -41,6 +50,7 @@ impl StorageTool {
             StorageTool::Mdtest => "mdtest",
             StorageTool::Io500 => "io500",
             StorageTool::Fio => "fio",
+            StorageTool::Gdsio => "gdsio",
             StorageTool::Lfs => "lfs",
             StorageTool::Lctl => "lctl",
         }
@@ -53,6 +63,7 @@ impl StorageTool {
             StorageTool::Mdtest => "names made, looked at, read and removed on a parallel file system",
             StorageTool::Io500 => "all phases of IO500 and its score",
             StorageTool::Fio => "reads and writes of one client of a parallel file system",
+            StorageTool::Gdsio => "reads and writes between storage and GPU memory, past host memory (GPUDirect Storage) or through it",
             StorageTool::Lfs => "targets, capacity and layouts of a Lustre file system (df, osts, mdts, setstripe, getstripe)",
             StorageTool::Lctl => "tunables of clients of a Lustre file system (get_param)",
         }
@@ -65,6 +76,7 @@ impl StorageTool {
             StorageTool::Mdtest => mdtest::OPTIONS,
             StorageTool::Io500 => io500::OPTIONS,
             StorageTool::Fio => fio::OPTIONS,
+            StorageTool::Gdsio => gdsio::OPTIONS,
             StorageTool::Lfs => lfs::OPTIONS,
             StorageTool::Lctl => lctl::OPTIONS,
         }
@@ -77,11 +89,18 @@ impl StorageTool {
         match self {
             StorageTool::Ior => ior::run_counted(args, mount),
             StorageTool::Mdtest => mdtest::run_counted(args, mount),
-            StorageTool::Io500 | StorageTool::Fio | StorageTool::Lfs | StorageTool::Lctl => Err(UsageError::Conflict {
-                what: format!("counters of {} are not shown", self.name()),
-                remedy: "use ior or mdtest, or leave --counters out".to_owned(),
-            }),
+            StorageTool::Io500 | StorageTool::Fio | StorageTool::Gdsio | StorageTool::Lfs | StorageTool::Lctl => {
+                Err(UsageError::Conflict {
+                    what: format!("counters of {} are not shown", self.name()),
+                    remedy: "use ior or mdtest, or leave --counters out".to_owned(),
+                })
+            }
         }
+    }
+    /// Whether it can do without a file system: on drives of the node.
+    #[must_use]
+    pub const fn has_node_drives(self) -> bool {
+        matches!(self, StorageTool::Gdsio)
     }
     /// Runs it.
     ///
@@ -93,6 +112,13 @@ impl StorageTool {
             StorageTool::Mdtest => mdtest::run(args, mount),
             StorageTool::Io500 => io500::run(args, mount),
             StorageTool::Fio => fio::run(args, mount),
+            StorageTool::Gdsio => match &mount.node {
+                Some(node) => gdsio::run(args, node, Some(mount)),
+                None => Err(UsageError::Conflict {
+                    what: "nothing is known of the nodes".to_owned(),
+                    remedy: "name a cluster with --on".to_owned(),
+                }),
+            },
             StorageTool::Lfs => lfs::run(args, mount),
             StorageTool::Lctl => lctl::run(args, mount),
         }

@@ -100,7 +100,7 @@ pub fn mount(text: &str, catalog: &Catalog) -> Result<Mount, TypedError> {
         files.mds.link.data_rate.value = rate;
     }
     let system = System::of(clients, &files, sockets)?;
-    Ok(Mount { system, files, cluster: "clients".to_owned() })
+    Ok(Mount { system, files, cluster: "clients".to_owned(), node: None })
 }
 
 /// `OSS 24 x 12 NVMe SSD over OmniPath`.

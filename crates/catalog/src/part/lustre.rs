@@ -97,6 +97,8 @@ pub struct LustreMetadata {
     pub journal_bytes: Sourced<Bytes>,
     /// Cores that serve requests at the same time, at most: locks of the inode tables keep more from helping.
     pub parallel: Sourced<u32>,
+    /// Levels of directories below the root that are given to MDTs in turn; deeper ones stay on the MDT of their parent (`max_inherit_rr`).
+    pub spread_levels: Sourced<u32>,
 }
 
 /// Lustre's network.

@@ -79,8 +79,8 @@ struct JobArgs {
     /// Cores for one run of packets between many ranks, 0 for all (default: up to 4); the result does not depend on it
     #[arg(long, value_name = "N")]
     cores: Option<usize>,
-    /// The file system of ior, mdtest, io500, fio, lfs and lctl: a name of `fabriscope parts --kind file-systems` or a TOML file
-    /// (default: the first that the cluster mounts)
+    /// The file system of ior, mdtest, io500, fio, lfs, lctl, and of checkpoints of applications: a name of
+    /// `fabriscope parts --kind file-systems` or a TOML file (default: the first that the cluster mounts)
     #[arg(long, value_name = "FILE-SYSTEM")]
     fs: Option<String>,
     #[command(flatten)]
@@ -146,9 +146,11 @@ Examples:
   fabriscope bench krylov --on alaska-roce25 -n 256    iterations of conjugate gradients
   fabriscope bench ior --on lumi-c --fs lumi-f --nodes 64 --ppn 16 -F -t 2m -b 1g -e    a parallel file system
   fabriscope bench io500 --on lumi-c --fs lumi-p
+  fabriscope bench gdsio --on selene -x 0 -w 16 --drive nvme-gen4 --drives 4    storage to GPU memory
   fabriscope bench rpc --on ri2 --over tcp,rdma-send -n 1,8 --reply 4K    calls of procedures
   fabriscope bench spark-shuffle --on ibex-cpu --nodes 4 --over tcp,rdma-get -d 4G
   fabriscope bench opensbli --on alaska-roce25 --nodes 4 --ppn 4 -n 64    an application
+  fabriscope bench opensbli --on lumi-c --fs lumi-p --ppn 4 -n 64 --checkpoint-every 20 --checkpoint-size 16g
   fabriscope bench ib_write_bw --on ri2 -n 5 --pcap write.pcap    the packets, for Wireshark
   fabriscope bench ib_write_bw --on ri2 --counters    what ports and adapters counted
   fabriscope bench osu_allreduce --on betzy-hdr --ppn 1 -m 8:8 -i 2 -x 0 --trace run.pftrace    for ui.perfetto.dev
@@ -188,8 +190,8 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     if let Some(tool) = StorageTool::by_name(name) {
         return on_file_system(tool, &job, options, (context, &file), output);
     }
-    if job.fs.is_some() {
-        let help = "--fs is for ior, mdtest, io500, fio, lfs and lctl";
+    if job.fs.is_some() && !matches!(Tool::by_name(name), Ok(Tool::App(_))) {
+        let help = "--fs is for ior, mdtest, io500, fio, lfs, lctl, and for checkpoints of applications";
         return Err(Failure::told(format!("{name} uses no file system"), help));
     }
     let request = request(name, &job, options, context.seed())?;
@@ -277,6 +279,7 @@ fn request(name: &str, job: &JobArgs, options: Vec<String>, seed: u64) -> Result
         engine: job.engine.as_deref().map(BenchEngine::parse).transpose()?.unwrap_or_default(),
         threads: job.cores.map_or_else(|| super::cores(0).min(USUAL_CORES), super::cores),
         memory: job.memory.limit(),
+        file_system: job.fs.clone(),
         seed,
         ..request
     })

@@ -126,7 +126,7 @@ fn every_key_has_a_case() {
 }
 
 /// Every workload, small. `bench` stands for all programs, which set up their own connections.
-const WORKLOADS: [(&str, &str); 27] = [
+const WORKLOADS: [(&str, &str); 28] = [
     ("permutation", "size = \"256 KiB\""),
     ("incast", "senders = 8\nsize = \"64 KiB\""),
     ("all_to_all", "size = \"16 KiB\""),
@@ -161,6 +161,11 @@ const WORKLOADS: [(&str, &str); 27] = [
          { name = \"b\", hosts = \"8-15\", pattern = \"incast\", size = \"64 KiB\", messages = 4 }]",
     ),
     ("multicast", "receivers = [8]\nsize = \"4 KiB\"\nmessages = 64\nunicast = true"),
+    (
+        "beside_storage",
+        "tool = \"osu_allreduce\"\nargs = [\"-m\", \"4096:4096\", \"-i\", \"8\", \"-x\", \"0\"]\nnodes = \"0-7\"\nper_node = 1\n\
+         storage = { file_system = \"ibex-scratch\", clients = \"8-9\", servers = \"15\" }",
+    ),
     ("bench", "tool = \"osu_alltoall\"\nargs = [\"-m\", \"4096:4096\", \"-i\", \"2\", \"-x\", \"0\"]\nnodes = 8\nper_node = 1"),
 ];
 
@@ -206,7 +211,11 @@ const LIMITED: &str = "partitions.default = { limited = \"all\" }\npartitions.a 
 fn spelt(engine: &str, line: &str, head: &str, tables: &str, workload: (&str, &str)) -> String {
     let head = written(&head.replace("CLASSES", CLASSES).replace("LIMITED", LIMITED));
     // Programs set up their own connections.
-    let early = if matches!(workload.0, "bench" | "multicast") { EARLY.split_once("[[").map_or("", |(_, rest)| rest) } else { "" };
+    let early = if matches!(workload.0, "bench" | "beside_storage" | "multicast") {
+        EARLY.split_once("[[").map_or("", |(_, rest)| rest)
+    } else {
+        ""
+    };
     let early = if early.is_empty() { EARLY.to_owned() } else { format!("[[{early}") };
     let tables = tables.replace("HEAVY", HEAVY).replace("EARLY", &early);
     // Steps of training and mixes are of GPUs.

@@ -83,12 +83,29 @@ impl Slot {
 
 impl Programs {
     /// The programs of a whole job; `homes` has the node of each rank.
+    #[cfg(test)]
     pub fn new(world: &World<'_>, cluster: &Cluster, homes: &[u32], mains: Vec<Main>) -> Result<Programs, EngineError> {
-        Programs::of_part(world, cluster, homes, (0..homes.len() as u32).zip(mains).collect())
+        Programs::with_beside(world, cluster, homes, (mains, 0))
     }
 
-    /// Those of ranks `mains`, which are all of `homes` or those of the part that `world` is; in the order of ranks.
-    fn of_part(world: &World<'_>, cluster: &Cluster, homes: &[u32], mains: Vec<(u32, Main)>) -> Result<Programs, EngineError> {
+    /// The programs of a whole job; `homes` has the node of each. The last `beside` of them are no ranks of the job.
+    pub fn with_beside(
+        world: &World<'_>,
+        cluster: &Cluster,
+        homes: &[u32],
+        (mains, beside): (Vec<Main>, u32),
+    ) -> Result<Programs, EngineError> {
+        Programs::of_part(world, cluster, homes, ((0..homes.len() as u32).zip(mains).collect(), beside))
+    }
+
+    /// Those of ranks `mains`, which are all of `homes` or those of the part that `world` is; in the order of ranks. The last `beside` of all
+    /// are no ranks.
+    fn of_part(
+        world: &World<'_>,
+        cluster: &Cluster,
+        homes: &[u32],
+        (mains, beside): (Vec<(u32, Main)>, u32),
+    ) -> Result<Programs, EngineError> {
         let parts = &cluster.parts;
         let endpoints = world.links.endpoints;
         let adapters: Vec<Range<u32>> =
@@ -100,11 +117,11 @@ impl Programs {
         }
         let costs: Vec<_> =
             (0..cluster.groups.len()).map(|group| cluster.seen_by(group)).map(|p| (timing::cpu(p), timing::doorbell(p))).collect();
-        let ranks = homes.len() as u32;
+        let ranks = (homes.len() as u32).saturating_sub(beside);
         let mut on_node = vec![Vec::new(); nodes as usize];
         let mut slots = Vec::with_capacity(mains.len());
         let mut shares = vec![0; nodes as usize];
-        let here = mains.iter().map(|(rank, _)| homes[*rank as usize]);
+        let here = mains.iter().filter(|(rank, _)| *rank < ranks).map(|(rank, _)| homes[*rank as usize]);
         here.filter_map(|node| shares.get_mut(node as usize).map(|share: &mut u32| *share += 1)).for_each(drop);
         let devices = devices_of(cluster, &shares);
         let sockets = |(node, share): (u32, u32)| {
@@ -135,9 +152,16 @@ impl Programs {
                 noise: parts.noise.map(|noise| Noise::new((noise.every, noise.lasts), world.streams, rank)),
             });
             let program = main(process.clone());
-            slots.push(Slot { process, program: Some(program), wait: Wait::Nothing, wake_at: Time::MAX, ended: Time::ZERO, serves: false });
+            slots.push(Slot {
+                process,
+                program: Some(program),
+                wait: Wait::Nothing,
+                wake_at: Time::MAX,
+                ended: Time::ZERO,
+                serves: rank >= ranks,
+            });
         }
-        let running = slots.len();
+        let running = slots.len().saturating_sub(beside as usize);
         Ok(Programs {
             slots,
             slot_of,

@@ -46,7 +46,7 @@ impl Workload for Mains {
     type WorkloadEnd = ProgramsEnd;
 
     fn begin(self, world: &mut World<'_>) -> Result<Programs, EngineError> {
-        let mut programs = Programs::of_part(world, world.cluster, &self.homes, self.mains)?;
+        let mut programs = Programs::of_part(world, world.cluster, &self.homes, (self.mains, 0))?;
         programs.begin(world);
         world.begin_series();
         Ok(programs)

@@ -1,6 +1,7 @@
 //! The tests of `fabriscope-lab` from outside, in one program: built once, run on all cores. A file that is added is named here.
 #![allow(missing_docs)]
 
+mod beside_storage;
 mod breakages;
 mod collective_costs;
 mod conservation;

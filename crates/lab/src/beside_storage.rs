@@ -1,0 +1,219 @@
+//! A benchmark program beside a parallel file system: each alone, both together, and together with the file system in a class of its own.
+//!
+//! Source: [`fabriscope_storage::beside`] for RPCs and servers.
+//! Modelled: every packet of both, on the same fabric and, where nodes are clients and in the job, the same adapters.
+//! Not modelled: cores and memory of a node that both want, metadata, LNet routers.
+
+use std::rc::Rc;
+
+use fabriscope_catalog::{Catalog, Interface, Problem, ResolvedCluster};
+use fabriscope_engine::{Cluster, Engine, Job, RunOptions};
+use fabriscope_engine_packet::PacketEngine;
+use fabriscope_engine_storage::Direction;
+use fabriscope_lustre::System;
+use fabriscope_platform::path_mtu;
+use fabriscope_report::{Cell, Column, Grid, Outcome};
+use fabriscope_storage::Mount;
+use fabriscope_storage::beside::{Burst, Tally, Traffic, nobody};
+use fabriscope_tools::{Tool, ToolOutput};
+use fabriscope_units::{Remedy, Span, Time};
+
+use crate::ResolvedLab;
+use crate::error::LabError;
+use crate::launch::{Launch, LaunchError, layout_of};
+use crate::sweep::head;
+use crate::workload::beside_storage::BesideStorage;
+
+/// What one run of both gave.
+struct Together {
+    printed: ToolOutput,
+    tally: Tally,
+    end: Time,
+}
+
+/// Whether the file system and the program exist, and adapters carry its RPCs.
+pub(crate) fn check(catalog: &Catalog, parts: &ResolvedCluster, work: &BesideStorage) -> Result<(), Problem> {
+    let at = |key: &'static str| ["workload", "beside_storage", key];
+    Tool::by_name(&work.tool).map_err(|error| {
+        let (message, help) = error.halves("`fabriscope bench` lists the tools");
+        Problem::at(&at("tool"), message, help)
+    })?;
+    traffic(catalog, parts, work, 0).map(drop).map_err(|(key, message, help)| {
+        let keys: Vec<&str> = ["workload", "beside_storage", "storage"].into_iter().chain(key).collect();
+        Problem::at(&keys, message, help)
+    })
+}
+
+/// What is read or written, in this class; or which key of the storage is wrong, and how.
+fn traffic(
+    catalog: &Catalog,
+    parts: &ResolvedCluster,
+    work: &BesideStorage,
+    level: u8,
+) -> Result<Traffic, (Option<&'static str>, String, String)> {
+    let (storage, there) = (&work.storage, parts.nodes());
+    let wrong = |key, (message, help): (String, String)| (Some(key), message, help);
+    let files = catalog
+        .resolve_file_system(&storage.file_system)
+        .map_err(|error| wrong("file_system", error.halves("`fabriscope parts --kind file-systems` lists them")))?;
+    let clients: Vec<u32> = storage.clients.among(there).collect();
+    let servers: Vec<u32> = storage.servers.among(there).collect();
+    let mut system = System::new(parts, clients.len() as u32, storage.processes, &files)
+        .map_err(|error| wrong("processes", error.halves("use fewer processes")))?;
+    let interface = parts.sole().node.nic.interface;
+    if !matches!(interface, Interface::Verbs | Interface::Cxi) {
+        let message = format!("RPCs need connections of verbs; adapters of `{}` are driven through {interface}", parts.name);
+        return Err((None, message, "take a cluster of InfiniBand, RoCE or Slingshot".to_owned()));
+    }
+    system.oss.servers = servers.len() as u32;
+    let mount = Mount { system, files, cluster: parts.name.clone(), node: None };
+    let count = storage.stripe_count.map(|count| i32::try_from(count).unwrap_or(i32::MAX));
+    let layout = mount.layout(count, None).map_err(|error| wrong("stripe_count", error.halves("use fewer stripes")))?;
+    Ok(Traffic {
+        system: mount.system,
+        layout,
+        direction: if storage.read { Direction::Read } else { Direction::Write },
+        burst: storage.burst.map(|burst| Burst { bytes: burst.bytes, every: burst.every }),
+        clients,
+        servers,
+        level,
+        mtu: path_mtu(u32::try_from(parts.mtu.0).unwrap_or(u32::MAX)),
+    })
+}
+
+/// Runs all settings.
+///
+/// # Errors
+/// The program's options, what the engine says.
+pub fn run(catalog: &Catalog, lab: &ResolvedLab, work: &BesideStorage, seed: u64) -> Result<Outcome, LabError> {
+    let parts = &lab.cluster;
+    let cluster = Cluster::new(parts.clone()).map_err(LaunchError::from)?;
+    let tool = Tool::by_name(&work.tool).map_err(|error| LabError::refused(error.in_full(), "`fabriscope bench` lists the tools"))?;
+    let chosen: Vec<u32> = work.nodes.among(parts.nodes()).collect();
+    let per_node = work.per_node.or_else(|| tool.gpus_of_process(&work.args));
+    let launch = Launch {
+        chosen: &chosen,
+        layout: Some(layout_of(tool, parts, Some(chosen.len() as u32), per_node)),
+        seed,
+        faults: lab.faults.clone(),
+        every_iteration: true,
+        ..Launch::new(tool, &work.args, parts)
+    };
+    let of_level = |level: u8| traffic(catalog, parts, work, level).map_err(|(_, message, help)| LabError::refused(message, help));
+    let together = |level: u8| -> Result<Together, LabError> {
+        let (programs, tally) = of_level(level)?.programs();
+        let (printed, run) = launch.run_beside(&cluster, programs)?;
+        Ok(Together { printed, tally: tally.take(), end: run.end })
+    };
+    let (alone, _) = launch.run_beside(&cluster, Vec::new())?;
+    let mut runs = vec![together(0)?];
+    if work.storage.has_class() {
+        let level = work.storage.level(parts).map_err(|problem| LabError::refused(problem.message, problem.help))?;
+        runs.push(together(level)?);
+    }
+    // As long as it had beside the program.
+    let end = runs.iter().map(|run| run.end).max().unwrap_or(Time::ZERO);
+    let (programs, tally) = of_level(0)?.programs();
+    let job = (vec![chosen[0]], vec![nobody(end.since(Time::ZERO))]);
+    let options = RunOptions { faults: lab.faults.clone(), ..RunOptions::default() };
+    PacketEngine.run(&cluster, Job::with_beside(job, programs), &options, seed).map_err(LaunchError::from)?;
+    Ok(outcome(lab, work, seed, (&alone, &tally.take(), &runs)))
+}
+
+fn outcome(lab: &ResolvedLab, work: &BesideStorage, seed: u64, (alone, undisturbed, runs): (&ToolOutput, &Tally, &[Together])) -> Outcome {
+    let storage = &work.storage;
+    let what = format!(
+        "{} on nodes {}, {} on clients {} with servers {}, seed {seed}",
+        work.tool, work.nodes, storage.file_system, storage.clients, storage.servers
+    );
+    let mut outcome = head(lab, &what);
+    outcome.set("seed", seed).keyed_table("program", of_program(alone, runs)).text("\n");
+    outcome.keyed_table("storage", of_storage(undisturbed, runs));
+    let ended = runs.iter().map(|run| &run.tally).chain([undisturbed]).all(|tally| !tally.rpcs.is_empty());
+    if !ended {
+        outcome.note("no RPC was over when the program ended: let it run longer, with more iterations");
+    }
+    outcome.note(format!(
+        "{} {}; rates are from the begin to the end of the program, which is {:.3} ms with one class",
+        if storage.read { "reads of" } else { "writes of" },
+        match &storage.burst {
+            Some(burst) => format!("{} a process, every {}", burst.bytes, burst.every),
+            None => "files of their own, all the time".to_owned(),
+        },
+        ms(runs[0].end.since(Time::ZERO)),
+    ));
+    outcome
+}
+
+/// A column of each run together.
+const TOGETHER: [(&str, &str); 2] = [("one class", "one_class"), ("own class", "own_class")];
+
+/// What the program measured: alone and beside the file system.
+fn of_program(alone: &ToolOutput, runs: &[Together]) -> Grid {
+    let mut grid = Grid::new(
+        [
+            Column::number("size", "size_bytes").unit("B"),
+            Column::words("metric", "metric"),
+            Column::words("unit", "unit"),
+            Column::number("alone", "alone"),
+        ]
+        .into_iter()
+        .chain(
+            TOGETHER
+                .iter()
+                .take(runs.len())
+                .flat_map(|(name, key)| [Column::number(name, key), Column::number("/ alone", &format!("{key}_to_alone"))]),
+        ),
+    );
+    for (number, point) in alone.points.iter().enumerate() {
+        let mut row = vec![Cell::bytes(point.size), Cell::word(point.metric), Cell::word(point.unit), Cell::number(point.value, 2)];
+        for run in runs {
+            let value = run.printed.points.get(number).map(|other| other.value);
+            row.push(value.map_or_else(Cell::none, |value| Cell::number(value, 2)));
+            let ratio = value.filter(|_| point.value > 0.0).map(|value| value / point.value);
+            row.push(ratio.map_or_else(Cell::none, |ratio| Cell::number(ratio, 3)));
+        }
+        grid.push(row);
+    }
+    grid
+}
+
+/// What the file system did: alone and beside the program.
+fn of_storage(alone: &Tally, runs: &[Together]) -> Grid {
+    let mut grid = Grid::new(
+        [Column::words("file system", "what"), Column::words("unit", "unit"), Column::number("alone", "alone")].into_iter().chain(
+            TOGETHER
+                .iter()
+                .take(runs.len())
+                .flat_map(|(name, key)| [Column::number(name, key), Column::number("/ alone", &format!("{key}_to_alone"))]),
+        ),
+    );
+    let quantile = |percent: usize| move |tally: &Tally, _: Time| tally.quantile(percent).map(ms);
+    let burst = |percent: usize| move |tally: &Tally, _: Time| tally.burst_quantile(percent).map(ms);
+    type Value = Rc<dyn Fn(&Tally, Time) -> Option<f64>>;
+    let rows: [(&str, &str, Value); 5] = [
+        ("data", "GB/s", Rc::new(|tally: &Tally, end: Time| Some(tally.rate(end) / 1e9))),
+        ("RPC, median", "ms", Rc::new(quantile(50))),
+        ("RPC, 99 %", "ms", Rc::new(quantile(99))),
+        ("burst, median", "ms", Rc::new(burst(50))),
+        ("burst, longest", "ms", Rc::new(burst(100))),
+    ];
+    for (what, unit, value) in rows {
+        let Some(of_alone) = value(alone, runs[0].end) else { continue };
+        let mut row = vec![Cell::word(what), Cell::word(unit), Cell::number(of_alone, 3)];
+        for run in runs {
+            let found = value(&run.tally, run.end);
+            row.push(found.map_or_else(Cell::none, |found| Cell::number(found, 3)));
+            // Over the same time, for data that come in bursts.
+            let base = value(alone, run.end).filter(|base| *base > 0.0);
+            let ratio = found.zip(base).map(|(found, base)| found / base);
+            row.push(ratio.map_or_else(Cell::none, |ratio| Cell::number(ratio, 3)));
+        }
+        grid.push(row);
+    }
+    grid
+}
+
+fn ms(span: Span) -> f64 {
+    span.as_us_f64() / 1000.0
+}
