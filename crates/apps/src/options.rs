@@ -4,6 +4,7 @@ use fabriscope_platform::Layout;
 use fabriscope_tool::UsageError;
 pub(crate) use fabriscope_tool::arguments::value;
 use fabriscope_tool::arguments::{self, Given, Meaning::Usual, Opt, Parsed, Takes, opt};
+use fabriscope_tool::offload::OffloadOptions;
 use fabriscope_units::Rate;
 
 /// What is asked for of any application.
@@ -17,6 +18,10 @@ pub(crate) struct Common {
     pub node_seconds: Option<f64>,
     /// Operations of a core in a second, where they may bound it.
     pub compute_rate: Option<f64>,
+    /// The same of a core on an adapter.
+    pub worker_rate: Option<f64>,
+    /// Who carries out what goes on beside computation.
+    pub offload: OffloadOptions,
 }
 
 pub(crate) const ITERATIONS: Opt = value('i', "iterations", "count", "measured iterations, after one that is not (default 1)");
@@ -24,6 +29,8 @@ pub(crate) const THREADS: Opt = value('t', "threads", "count", "threads of each 
 pub(crate) const NODE_SECONDS: Opt =
     value('\0', "node-seconds", "seconds", "computation of an iteration on one node (default: its bytes at the memory's rate)");
 pub(crate) const COMPUTE_RATE: Opt = value('\0', "compute-rate", "Gflop/s", "arithmetic of a core, where it bounds (default: it does not)");
+pub(crate) const DPU_COMPUTE_RATE: Opt =
+    value('\0', "dpu-compute-rate", "Gflop/s", "arithmetic of a core of the DPU, where it bounds (default: it does not)");
 pub(crate) const HELP: Opt = opt('h', "help", Takes::Nothing, Usual, "show this page");
 
 /// The options of an application and those that all have.
@@ -53,13 +60,16 @@ impl Common {
     pub fn read((tool, about): (&str, &str), options: &[Opt], args: &[String]) -> Result<(Common, Parsed), UsageError> {
         let parsed = arguments::parse(tool, options, args)?;
         parsed.no_operands(tool)?;
-        let mut common = Common { iterations: 1, threads: 1, node_seconds: None, compute_rate: None };
+        let (node_seconds, compute_rate, worker_rate) = (None, None, None);
+        let mut common = Common { iterations: 1, threads: 1, node_seconds, compute_rate, worker_rate, offload: OffloadOptions::default() };
         for given in &parsed.options {
             match given.name {
                 "iterations" => common.iterations = arguments::number(given, 1, 100_000)? as u32,
                 "threads" => common.threads = arguments::number(given, 1, 65_536)? as u32,
                 "node-seconds" => common.node_seconds = Some(positive(given)?),
                 "compute-rate" => common.compute_rate = Some(positive(given)? * 1e9),
+                "dpu-compute-rate" => common.worker_rate = Some(positive(given)? * 1e9),
+                "offload" | "workers" => common.offload.take(given)?,
                 "help" => return Err(UsageError::Help { text: arguments::help(tool, about, options, NOTES) }),
                 _ => {}
             }
@@ -83,6 +93,10 @@ impl Common {
     /// The time of so many operations by so many threads, where arithmetic may bound.
     pub fn arithmetic(&self, flops: u64) -> f64 {
         self.compute_rate.map_or(0.0, |rate| flops as f64 / rate / f64::from(self.threads))
+    }
+    /// The same on a core of a DPU.
+    pub fn worker_arithmetic(&self, flops: u64) -> f64 {
+        self.worker_rate.map_or(0.0, |rate| flops as f64 / rate)
     }
 }
 
