@@ -25,7 +25,7 @@ mod vasp;
 use std::sync::Arc;
 
 use fabriscope_mpi::World;
-use fabriscope_node::{Main, Record};
+use fabriscope_node::{Main, Record, Ties};
 use fabriscope_platform::{Layout, Target};
 use fabriscope_tool::Operation::Iteration;
 use fabriscope_tool::arguments::{Opt, Parsed};
@@ -33,9 +33,11 @@ use fabriscope_tool::{PerNode, Placing, Prepared, Ranks, Rows, SizeOption, Suite
 
 pub use cause::{ByCause, Cause};
 pub use grid::{Grid, block, dims_create};
-pub use plan::{Act, Plan};
+pub use plan::{Act, Plan, Start};
 pub use report::{Spent, report};
-pub use step::{Collective, DOUBLE, Exchange, Merit, OneSided, Phase, Program, Ran, Step, Steps, Whole, Work};
+pub use step::{
+    Begun, Collective, DOUBLE, Exchange, Handed, Merit, OneSided, Phase, Product, Program, Ran, Reuse, Step, Steps, Whole, Work,
+};
 
 use options::Common;
 
@@ -112,7 +114,8 @@ impl App {
         let plan = Arc::new(self.plan(args, target)?);
         let (ranks, per_node) = (target.layout.ranks(), target.layout.per_node);
         let world = World::of_hosts(mpi_for(self.name(), target)?, target, ranks);
-        let ties = world.ties();
+        // Workers on DPUs are groups of the whole fabric.
+        let ties = if plan.workers.is_some() { Ties::Any } else { world.ties() };
         let results = Record::new(Vec::new());
         let main = |_| -> Main {
             let (plan, world, results) = (plan.clone(), world.clone(), results.clone());

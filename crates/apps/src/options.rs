@@ -4,6 +4,7 @@ use fabriscope_platform::Layout;
 use fabriscope_tool::UsageError;
 pub(crate) use fabriscope_tool::arguments::value;
 use fabriscope_tool::arguments::{self, Given, Meaning::Usual, Opt, Parsed, Takes, opt};
+use fabriscope_tool::offload::OffloadOptions;
 use fabriscope_units::{Bytes, Rate};
 
 /// What is asked for of any application.
@@ -17,6 +18,10 @@ pub(crate) struct Common {
     pub node_seconds: Option<f64>,
     /// Operations of a core in a second, where they may bound it.
     pub compute_rate: Option<f64>,
+    /// The same of a core on an adapter.
+    pub worker_rate: Option<f64>,
+    /// Who carries out what goes on beside computation.
+    pub offload: OffloadOptions,
     /// Checkpoints, where there are any.
     pub checkpoint: Option<Checkpoint>,
 }
@@ -41,6 +46,8 @@ pub(crate) const CHECKPOINT_EVERY: Opt = value('\0', "checkpoint-every", "count"
 pub(crate) const CHECKPOINT_SIZE: Opt = value('\0', "checkpoint-size", "bytes", "what all ranks write together in a checkpoint");
 pub(crate) const CHECKPOINT_SECONDS: Opt =
     value('\0', "checkpoint-seconds", "seconds", "what writing one takes (default: what the file system takes, --fs)");
+pub(crate) const DPU_COMPUTE_RATE: Opt =
+    value('\0', "dpu-compute-rate", "Gflop/s", "arithmetic of a core of the DPU, where it bounds (default: it does not)");
 pub(crate) const HELP: Opt = opt('h', "help", Takes::Nothing, Usual, "show this page");
 
 /// The options of an application and those that all have.
@@ -73,7 +80,9 @@ impl Common {
     pub fn read((tool, about): (&str, &str), options: &[Opt], args: &[String]) -> Result<(Common, Parsed), UsageError> {
         let parsed = arguments::parse(tool, options, args)?;
         parsed.no_operands(tool)?;
-        let mut common = Common { iterations: 1, threads: 1, node_seconds: None, compute_rate: None, checkpoint: None };
+        let (node_seconds, compute_rate, worker_rate, checkpoint) = (None, None, None, None);
+        let offload = OffloadOptions::default();
+        let mut common = Common { iterations: 1, threads: 1, node_seconds, compute_rate, worker_rate, offload, checkpoint };
         let (mut every, mut bytes, mut seconds) = (None, None, None);
         for given in &parsed.options {
             match given.name {
@@ -87,6 +96,8 @@ impl Common {
                     bytes = Some(Bytes(arguments::size(&given.typed, text, 1, 1 << 60)?));
                 }
                 "checkpoint-seconds" => seconds = Some(positive(given)?),
+                "dpu-compute-rate" => common.worker_rate = Some(positive(given)? * 1e9),
+                "offload" | "workers" => common.offload.take(given)?,
                 "help" => return Err(UsageError::Help { text: arguments::help(tool, about, options, NOTES) }),
                 _ => {}
             }
@@ -122,6 +133,10 @@ impl Common {
     /// The time of so many operations by so many threads, where arithmetic may bound.
     pub fn arithmetic(&self, flops: u64) -> f64 {
         self.compute_rate.map_or(0.0, |rate| flops as f64 / rate / f64::from(self.threads))
+    }
+    /// The same on a core of a DPU.
+    pub fn worker_arithmetic(&self, flops: u64) -> f64 {
+        self.worker_rate.map_or(0.0, |rate| flops as f64 / rate)
     }
 }
 

@@ -1,23 +1,28 @@
 //! An application on a machine: what its steps cost there, and how the library carries out its operations.
 //!
 //! Source: S. Williams, A. Waterman, D. Patterson, "Roofline", CACM 52(4), 2009: computation takes the longer of its bytes at the rate of
-//! memory and its arithmetic.
-//! Modelled: memory that the cores of a node share (`fabriscope_platform::processor`); the computation of the whole job scaled to what was
-//! measured on one machine, by one number; algorithms by the size of the communicator and its ranks on a node.
-//! Not modelled: computation that differs from run to run, caches that hold a part.
+//! memory and its arithmetic. R. L. Mattson et al., "Evaluation techniques for storage hierarchies", IBM Syst. J. 9, 1970: a cache that
+//! throws out what was not used for longest holds what comes back before as much else has passed as goes into it. H. Stengel et al., ICS
+//! 2015, arXiv 1410.5010: the time of a core and that of transfers add up.
+//! Modelled: memory that the cores of a node share, and the part of the last caches that a rank has (`fabriscope_platform::processor`); the
+//! computation of the whole job as measured on one machine, by one number: what it is above the time of all bytes out of memory is the
+//! cores' own, whether or not data lie in caches; algorithms by the size of the communicator and its ranks on a node, those of workers on
+//! a DPU for what begins and is handed over.
+//! Not modelled: computation that differs from run to run, other replacement than of the least recently used, transfers that computation
+//! hides, caches before the last two.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fabriscope_catalog::Mpi;
 use fabriscope_collectives::{Algorithm, Amount, Buffer, Call, Group, Kind, Message, Outline, Outlines, Round};
-use fabriscope_mpi::{Packing, Protocol};
+use fabriscope_mpi::{OffloadSettings, OffloadState, Packing, Protocol};
 use fabriscope_platform::{Layout, Processor, Target};
 use fabriscope_tool::{Data, UsageError, algorithm, mpi_for};
 use fabriscope_units::{Bytes, Span};
 
 use crate::options::{Common, conflict, per_byte};
-use crate::step::{Collective, Exchange, OneSided, Phase, Program, Step, Work};
+use crate::step::{Begun, Collective, Exchange, Handed, OneSided, Phase, Product, Program, Step, Work};
 
 /// An application on a machine.
 pub struct Plan {
@@ -39,15 +44,20 @@ pub struct Plan {
     pub(crate) connecting: Option<(u64, Span)>,
     /// Calls and bytes of all ranks in an iteration, by phase.
     pub(crate) counts: Vec<(u64, u64)>,
+    /// Workers on DPUs that carry out what begins, if any, with what they and the ranks share.
+    pub(crate) workers: Option<(OffloadSettings, OffloadState)>,
     processor: Processor,
+    /// The cores on the adapters.
+    adapter: Option<Processor>,
     /// How much longer computation takes than the memory's rate lets it.
     scale: f64,
     choices: BTreeMap<Key, (Call, Algorithm)>,
     one_sided: bool,
+    begins: bool,
 }
 
-/// Operation, ranks, ranks on a node, root, size.
-type Key = (Kind, u32, u32, u32, u64);
+/// Operation, ranks, ranks on a node, root, size, whether it begins and is waited for later.
+type Key = (Kind, u32, u32, u32, u64, bool);
 
 /// What a rank does, with its cost.
 pub enum Act {
@@ -59,6 +69,22 @@ pub enum Act {
     Rounds(Phase, Outlines),
     /// Reads or writes of windows.
     OneSided(Phase, OneSided),
+    /// Something begins.
+    Begin(Phase, Start),
+    /// What began first is waited for.
+    Finish,
+    /// What workers compute, with the time of each on its core.
+    Products(Vec<(Product, Span)>),
+}
+
+/// What begins.
+pub enum Start {
+    /// The rounds of an operation.
+    Rounds(Outlines),
+    /// An operation of a communicator, in which the rank has this index, by the workers.
+    Handed(Group, u32, Call, Algorithm),
+    /// Reads or writes of windows.
+    OneSided(OneSided),
 }
 
 impl Plan {
@@ -73,6 +99,7 @@ impl Plan {
         })?;
         common.check(target.layout, processor.all_cores())?;
         let mpi = mpi_for(tool, target)?;
+        let workers = workers(tool, program.hands_over(), &common, mpi, target)?;
         let mut plan = Plan {
             program,
             layout: target.layout,
@@ -84,10 +111,13 @@ impl Plan {
             node_seconds: 0.0,
             connecting: None,
             counts: vec![(0, 0); Phase::all().count()],
+            workers,
             processor,
+            adapter: target.cores.as_ref().map(|cores| cores.processor.clone()),
             scale: 1.0,
             choices: BTreeMap::new(),
             one_sided: false,
+            begins: false,
         };
         plan.survey(tool, mpi)?;
         let others = u64::from(plan.program.meets().saturating_sub(target.layout.per_node));
@@ -100,7 +130,7 @@ impl Plan {
     fn survey(&mut self, tool: &str, mpi: &Mpi) -> Result<(), UsageError> {
         let program = self.program.clone();
         let mut seconds = 0.0;
-        let mut sends: BTreeMap<Key, u64> = BTreeMap::new();
+        let mut sends: Sends = BTreeMap::new();
         for rank in 0..self.layout.ranks() {
             for step in program.steps(rank) {
                 match step {
@@ -118,29 +148,26 @@ impl Plan {
                         let all = exchange.sends.iter().map(|(_, bytes)| bytes.0).sum();
                         self.count(phase_of(&exchange), all);
                     }
-                    Step::Collective(collective) => {
-                        let key = self.key(&collective);
-                        self.choose(tool, mpi, key, collective.width)?;
-                        let (call, algorithm) = &self.choices[&key];
-                        let sizes = &mut self.sizes;
-                        self.messages += *sends.entry(key).or_insert_with(|| {
-                            let mut messages = 0;
-                            for rank in [call.root, call.ranks / 2, call.ranks - 1] {
-                                let mut own = 0;
-                                for Outline { round, .. } in algorithm.outlines(call, rank) {
-                                    own += round.sends.len() as u64;
-                                    sizes.extend(round.sends.iter().filter(|message| !message.slot).map(|message| message.piece.bytes.0));
-                                }
-                                messages = messages.max(own);
-                            }
-                            messages
-                        });
-                        self.count(Phase::Collective(collective.operation), collective.size.0);
+                    Step::Collective(collective) => self.survey_collective(tool, mpi, (&collective, false), &mut sends)?,
+                    Step::Begin(Begun::Collective(collective)) => {
+                        self.begins = true;
+                        self.survey_collective(tool, mpi, (&collective, true), &mut sends)?;
                     }
-                    Step::OneSided(one_sided) => {
+                    Step::OneSided(one_sided) | Step::Begin(Begun::OneSided(one_sided)) => {
                         self.one_sided = true;
                         let all = one_sided.parts.iter().map(|(_, bytes)| bytes.0).sum();
                         self.count(phase_of_window(&one_sided), all);
+                    }
+                    Step::Finish => {}
+                    Step::Products(products) => {
+                        if self.workers.is_none() {
+                            let what = format!("{tool}: workers on a DPU compute, and there are none");
+                            return Err(conflict(what, "add --offload dpu"));
+                        }
+                        self.one_sided = true;
+                        for product in products {
+                            self.count(Phase::Wait, product.gets.iter().map(|(_, bytes)| bytes.0).sum::<u64>() + product.put.1.0);
+                        }
                     }
                 }
             }
@@ -153,6 +180,33 @@ impl Plan {
         Ok(())
     }
 
+    fn survey_collective(
+        &mut self,
+        tool: &str,
+        mpi: &Mpi,
+        (collective, begins): (&Collective, bool),
+        sends: &mut Sends,
+    ) -> Result<(), UsageError> {
+        let key = self.key(collective, begins);
+        self.choose(tool, mpi, key, collective.width)?;
+        let (call, algorithm) = &self.choices[&key];
+        let sizes = &mut self.sizes;
+        self.messages += *sends.entry(key).or_insert_with(|| {
+            let mut messages = 0;
+            for rank in [call.root, call.ranks / 2, call.ranks - 1] {
+                let mut own = 0;
+                for Outline { round, .. } in algorithm.outlines(call, rank) {
+                    own += round.sends.len() as u64;
+                    sizes.extend(round.sends.iter().filter(|message| !message.slot).map(|message| message.piece.bytes.0));
+                }
+                messages = messages.max(own);
+            }
+            messages
+        });
+        self.count(Phase::Collective(collective.operation), collective.size.0);
+        Ok(())
+    }
+
     fn count(&mut self, phase: Phase, bytes: u64) {
         let (calls, sum) = &mut self.counts[phase.index()];
         (*calls, *sum) = (*calls + 1, *sum + bytes);
@@ -162,31 +216,51 @@ impl Plan {
     fn compute(&mut self, work: Work) -> f64 {
         self.footprint = self.footprint.max(work.footprint);
         self.count(Phase::Compute, work.bytes.0);
-        self.seconds(Work { footprint: Bytes(u64::MAX / 2), ..work })
+        self.seconds(work, Bytes::ZERO)
     }
 
-    /// How long a rank computes where nothing was measured, in s.
-    fn seconds(&self, work: Work) -> f64 {
-        let pace = self.processor.pace(self.layout.per_node, self.common.threads, work.footprint);
-        (work.bytes.0 as f64 * per_byte(pace.rate)).max(self.common.arithmetic(work.flops))
+    /// How long a rank computes where nothing was measured and caches hold so much of its data, in s.
+    fn seconds(&self, work: Work, cache: Bytes) -> f64 {
+        let (ranks, threads) = (self.layout.per_node, self.common.threads);
+        let memory = per_byte(self.processor.pace(ranks, threads, Bytes(u64::MAX / 2)).rate);
+        traffic(work, cache, (memory, per_byte(self.processor.cached_rate(threads)))).max(self.common.arithmetic(work.flops))
     }
 
+    /// How long it computes. What was measured beyond the time of all bytes out of memory is the cores' own and stays, wherever data lie.
     fn span(&self, work: Work) -> Span {
-        Span::from_ps((self.seconds(work) * self.scale * 1e12).round() as u64)
+        let here = self.seconds(work, self.processor.share(self.layout.per_node, self.common.threads));
+        let seconds = if self.scale > 1.0 { here + (self.scale - 1.0) * self.seconds(work, Bytes::ZERO) } else { here * self.scale };
+        Span::from_ps((seconds * 1e12).round() as u64)
     }
 
-    fn key(&self, collective: &Collective) -> Key {
+    /// How long the core of a worker computes, beside the other workers of its node.
+    fn worker_span(&self, work: Work) -> Span {
+        let (Some(adapter), Some((settings, _))) = (&self.adapter, &self.workers) else { return Span::ZERO };
+        let memory = per_byte(adapter.pace(settings.workers, 1, Bytes(u64::MAX / 2)).rate);
+        let bytes = traffic(work, adapter.share(settings.workers, 1), (memory, per_byte(adapter.cached_rate(1))));
+        Span::from_ps((bytes.max(self.common.worker_arithmetic(work.flops)) * 1e12).round() as u64)
+    }
+
+    fn key(&self, collective: &Collective, begins: bool) -> Key {
         let ranks = collective.group.ranks();
-        (collective.operation, ranks, on_a_node(&collective.group, self.layout), collective.root, collective.size.0)
+        (collective.operation, ranks, on_a_node(&collective.group, self.layout), collective.root, collective.size.0, begins)
     }
 
     fn choose(&mut self, tool: &str, mpi: &Mpi, key: Key, width: Bytes) -> Result<(), UsageError> {
         if self.choices.contains_key(&key) {
             return Ok(());
         }
-        let (operation, ranks, per_node, root, size) = key;
+        let (operation, ranks, per_node, root, size, begins) = key;
         let call = Call { operation, ranks, per_node, root, size: Bytes(size), width };
-        let chosen = algorithm(tool, None, &call, Data::OnHosts, mpi)?;
+        let handed = self.workers.as_ref().filter(|_| begins).and(mpi.offload.as_ref());
+        let chosen = match handed.map(|part| part.algorithm(operation)) {
+            None => algorithm(tool, None, &call, Data::OnHosts, mpi)?,
+            Some(Some(own)) => algorithm(tool, Some(own), &call, Data::OnHosts, mpi)?,
+            Some(None) => {
+                let what = format!("{tool} --offload: the workers of the cluster's MPI library have no algorithm for {}", operation.word());
+                return Err(conflict(what, "leave --offload out, or choose software whose [mpi.offload.operations] has one"));
+            }
+        };
         if chosen.is_in_network() {
             let what = format!("{tool}: {chosen} is an in-network reduction, which is not modelled here");
             return Err(conflict(what, "take a library without switches that reduce"));
@@ -215,7 +289,8 @@ impl Plan {
     /// What only packets can do of it, if anything.
     #[must_use]
     pub fn needs_packets(&self) -> Option<&'static str> {
-        self.one_sided.then_some("one-sided operations")
+        let begins = self.begins.then_some("operations that go on beside computation");
+        self.one_sided.then_some("one-sided operations").or(begins)
     }
 
     /// What a rank does in an iteration, with its costs.
@@ -233,15 +308,32 @@ impl Plan {
             }
             Step::Collective(collective) => {
                 let phase = Phase::Collective(collective.operation);
-                let (call, algorithm) = self.choices.get(&self.key(&collective)).filter(|(call, _)| call.ranks > 1)?;
+                let (call, algorithm) = self.choices.get(&self.key(&collective, false)).filter(|(call, _)| call.ranks > 1)?;
                 if call.size.0 == 0 && !call.works_on_nothing() {
                     return None;
                 }
-                let group = collective.group;
-                let rounds = algorithm.outlines(call, collective.index);
-                Some(Act::Rounds(phase, Box::new(rounds.map(move |outline| among(&group, outline)))))
+                Some(Act::Rounds(phase, rounds_of(collective.group, collective.index, call, algorithm)))
             }
             Step::OneSided(one_sided) => Some(Act::OneSided(phase_of_window(&one_sided), one_sided)),
+            Step::Begin(Begun::OneSided(one_sided)) => Some(Act::Begin(phase_of_window(&one_sided), Start::OneSided(one_sided))),
+            Step::Begin(Begun::Collective(collective)) => {
+                let phase = Phase::Collective(collective.operation);
+                let (call, algorithm) = self.choices.get(&self.key(&collective, true))?;
+                let Collective { group, index, .. } = collective;
+                let start = match &self.workers {
+                    Some(_) => Start::Handed(group, index, *call, algorithm.clone()),
+                    None => Start::Rounds(rounds_of(group, index, call, algorithm)),
+                };
+                Some(Act::Begin(phase, start))
+            }
+            Step::Finish => Some(Act::Finish),
+            Step::Products(products) => {
+                let timed = products.into_iter().map(|product| {
+                    let span = self.worker_span(product.work);
+                    (product, span)
+                });
+                Some(Act::Products(timed.collect()))
+            }
         }
     }
 
@@ -252,11 +344,15 @@ impl Plan {
         let mut seen: BTreeSet<(Key, u32)> = BTreeSet::new();
         for step in self.program.steps(rank) {
             match step {
-                Step::Work(_) => {}
+                Step::Work(_) | Step::Finish | Step::Products(_) => {}
                 Step::Exchange(exchange) => peers.extend(exchange.sends.iter().chain(&exchange.receives).map(|(peer, _)| *peer)),
-                Step::OneSided(one_sided) => peers.extend(one_sided.parts.iter().map(|(peer, _)| *peer)),
-                Step::Collective(collective) => {
-                    let key = self.key(&collective);
+                Step::OneSided(one_sided) | Step::Begin(Begun::OneSided(one_sided)) => {
+                    peers.extend(one_sided.parts.iter().map(|(peer, _)| *peer));
+                }
+                // Workers have connections of their own.
+                Step::Begin(Begun::Collective(_)) if self.workers.is_some() => {}
+                Step::Collective(ref collective) | Step::Begin(Begun::Collective(ref collective)) => {
+                    let key = self.key(collective, matches!(step, Step::Begin(_)));
                     let Some((call, algorithm)) = self.choices.get(&key) else { continue };
                     if seen.insert((key, collective.group.rank(0))) {
                         let theirs = algorithm.peers(call, collective.index);
@@ -268,6 +364,49 @@ impl Plan {
         peers.remove(&rank);
         peers.into_iter().collect()
     }
+}
+
+/// Messages of operations, by what decides them.
+type Sends = BTreeMap<Key, u64>;
+
+/// Who carries out what begins, as the command line and the library say.
+fn workers(
+    tool: &str,
+    handed: Handed,
+    common: &Common,
+    mpi: &Mpi,
+    target: &Target,
+) -> Result<Option<(OffloadSettings, OffloadState)>, UsageError> {
+    if handed == Handed::Nothing {
+        if common.offload.is_explicit() {
+            let what = format!("{tool} --offload: nothing of it goes on beside computation");
+            return Err(conflict(what, "let it begin something: --fields 2 or more for p3dfft; or leave --offload out"));
+        }
+        return Ok(None);
+    }
+    let one_sided = handed == Handed::OneSided;
+    let settings = common.offload.settle(tool, (!one_sided, one_sided), target.layout.per_node, mpi, target)?;
+    if settings.is_some_and(|settings| settings.staged) && one_sided {
+        let what = format!("{tool} --offload: one-sided operations need keys of the host's memory (GVMI)");
+        return Err(conflict(what, "use --offload dpu on a DPU that has them"));
+    }
+    let inline = mpi.inline_limit.saturating_u32().min(target.max_inline);
+    Ok(settings.map(|settings| (settings, OffloadState::new(settings, target, inline))))
+}
+
+/// How long the bytes of a computation take, in s, beside a cache that holds so much; a byte out of memory, and out of the cache.
+fn traffic(work: Work, cache: Bytes, (memory, cached): (f64, f64)) -> f64 {
+    let sooner: u64 = work.sooner.iter().map(|reuse| reuse.bytes.0).sum();
+    let rest = work.bytes.0.saturating_sub(sooner) as f64;
+    let late = if work.footprint <= cache { rest } else { 0.0 };
+    let held = work.sooner.iter().chain([&work.layers]).map(|reuse| reuse.bytes.0 as f64 * reuse.held(cache)).sum::<f64>() + late;
+    let all = (work.bytes.0 + work.layers.bytes.0) as f64;
+    held * cached + (all - held) * memory
+}
+
+/// The rounds of a rank of a communicator.
+fn rounds_of(group: Group, index: u32, call: &Call, algorithm: &Algorithm) -> Outlines {
+    Box::new(algorithm.outlines(call, index).map(move |outline| among(&group, outline)))
 }
 
 fn phase_of(exchange: &Exchange) -> Phase {

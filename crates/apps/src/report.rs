@@ -114,7 +114,8 @@ fn remarks(plan: &Plan) -> Vec<String> {
     }
     let line =
         |(line, first, end)| if first == end { format!("{line} at {first} bytes") } else { format!("{line} at {first} to {end} bytes") };
-    lines.into_iter().map(line).collect()
+    let handed = plan.workers.as_ref().map(|(settings, _)| format!("what goes on beside computation: {settings}"));
+    handed.into_iter().chain(lines.into_iter().map(line)).collect()
 }
 
 /// A number as C prints it with `%e`: `1.587270e+08`.

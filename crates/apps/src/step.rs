@@ -1,7 +1,9 @@
 //! What a rank of an application does in an iteration, as data: computation, messages to neighbours, collective operations, one-sided ones.
 //!
-//! Modelled: steps one after the other; messages that computation hides as far as the library moves them meanwhile; communicators that are
-//! parts of the job. Not modelled: threads of a rank that communicate, steps that depend on data.
+//! Modelled: steps one after the other; messages that computation hides as far as the library moves them meanwhile; operations that begin
+//! and are waited for later, by the library or by workers on a DPU; communicators that are parts of the job; how much passes through other
+//! data before the same data are touched again.
+//! Not modelled: threads of a rank that communicate, steps that depend on data.
 
 use fabriscope_collectives::{Group, Kind};
 use fabriscope_units::Bytes;
@@ -25,10 +27,25 @@ pub trait Program: Send + Sync {
     fn filled_up(&self) -> f64 {
         1.0
     }
+    /// What of it workers on a DPU can carry out.
+    fn hands_over(&self) -> Handed {
+        Handed::Nothing
+    }
     /// Ranks of a communicator of which each talks to all others outside of iterations; that takes time where connections are made then.
     fn meets(&self) -> u32 {
         1
     }
+}
+
+/// What of a program goes on beside its computation, so that workers on a DPU can carry it out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Handed {
+    /// Nothing.
+    Nothing,
+    /// Collective operations that begin and are waited for later.
+    Collectives,
+    /// Reads and writes of windows, with all other messages.
+    OneSided,
 }
 
 /// A run, as the program that is modelled would tell it at its end.
@@ -79,6 +96,8 @@ pub enum Phase {
     Get,
     /// `MPI_Put` and its flush.
     Put,
+    /// `MPI_Wait` for what workers on a DPU compute.
+    Wait,
     /// A collective operation.
     Collective(Kind),
 }
@@ -94,6 +113,32 @@ pub enum Step {
     Collective(Collective),
     /// Reads and writes of other ranks' windows.
     OneSided(OneSided),
+    /// Something begins that goes on beside what follows.
+    Begin(Begun),
+    /// The first that began, and has not been waited for, is waited for.
+    Finish,
+    /// What workers on a DPU compute, handed over at once and then waited for.
+    Products(Vec<Product>),
+}
+
+/// What begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Begun {
+    /// A non-blocking collective operation.
+    Collective(Collective),
+    /// Reads or writes of windows.
+    OneSided(OneSided),
+}
+
+/// What a worker on a DPU computes by itself: it reads others' windows, computes, and writes the result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Product {
+    /// Whose windows, and how much.
+    pub gets: Vec<(u32, Bytes)>,
+    /// On the worker's core.
+    pub work: Work,
+    /// Whose window, and how much.
+    pub put: (u32, Bytes),
 }
 
 /// Computation by all threads of a rank.
@@ -105,6 +150,36 @@ pub struct Work {
     pub bytes: Bytes,
     /// What it goes through before it comes back to the same data.
     pub footprint: Bytes,
+    /// What of `bytes` it comes back to sooner.
+    pub sooner: [Reuse; 2],
+    /// What it reads beside `bytes`, where caches do not hold the layers that a stencil reaches.
+    pub layers: Reuse,
+}
+
+/// Data that are touched again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Reuse {
+    /// How much.
+    pub bytes: Bytes,
+    /// Other data that pass before the same are touched again: the first of them.
+    pub least: Bytes,
+    /// The last of them; between the two it grows evenly.
+    pub most: Bytes,
+}
+
+impl Reuse {
+    /// The part [0..1] that a cache of so many bytes holds which throws out what was not used for longest: of distances that are spread
+    /// evenly between `least` and `most`, those that are not beyond it.
+    #[must_use]
+    pub fn held(&self, cache: Bytes) -> f64 {
+        if cache >= self.most.max(self.least) {
+            return 1.0;
+        }
+        if cache <= self.least {
+            return 0.0;
+        }
+        (cache.0 - self.least.0) as f64 / (self.most.0 - self.least.0) as f64
+    }
 }
 
 /// Messages that are posted together and waited for together.
@@ -181,7 +256,7 @@ impl Exchange {
 impl Phase {
     /// Every one.
     pub fn all() -> impl Iterator<Item = Phase> {
-        let own = [Phase::Compute, Phase::Waitall, Phase::Alltoallv, Phase::Get, Phase::Put];
+        let own = [Phase::Compute, Phase::Waitall, Phase::Alltoallv, Phase::Get, Phase::Put, Phase::Wait];
         own.into_iter().chain(Kind::ALL.into_iter().map(Phase::Collective))
     }
     /// Its place among [`Phase::all`].
@@ -198,6 +273,7 @@ impl Phase {
             Phase::Alltoallv | Phase::Collective(Kind::Alltoallv) => "MPI_Alltoallv",
             Phase::Get => "MPI_Get",
             Phase::Put => "MPI_Put",
+            Phase::Wait => "MPI_Wait",
             Phase::Collective(kind) => match kind {
                 Kind::Barrier => "MPI_Barrier",
                 Kind::Bcast => "MPI_Bcast",
@@ -233,5 +309,14 @@ mod tests {
             assert_eq!(phase.index(), index);
         }
         assert_eq!(Phase::Collective(Kind::Allreduce).name(), "MPI_Allreduce");
+    }
+
+    /// A loop over 12 arrays, then one over 24 that begins at the same point: the first point comes back after 12 arrays, the last after 24.
+    #[test]
+    fn caches_hold_what_comes_back_soon() {
+        let reuse = Reuse { bytes: Bytes(1), least: Bytes(1200), most: Bytes(2400) };
+        assert_eq!([1100, 1200, 1500, 1800, 2400, 3000].map(|cache| reuse.held(Bytes(cache))), [0.0, 0.0, 0.25, 0.5, 1.0, 1.0]);
+        let at_once = Reuse { bytes: Bytes(1), least: Bytes(100), most: Bytes(100) };
+        assert_eq!([99, 100].map(|cache| at_once.held(Bytes(cache))), [0.0, 1.0]);
     }
 }

@@ -1,8 +1,9 @@
 //! How a panel gets from the process that holds it to the others of its row.
 //!
-//! Source: HPL, "HPL Algorithm", panel broadcast: six variants.
+//! Source: HPL, "HPL Algorithm", panel broadcast: six variants; HPL 2.3, HPL_bcast and HPL_pdupdate, for who moves a panel; MPICH,
+//! MPI_Ibcast by a binomial tree, which MVAPICH2-DPU hands over to workers.
 //! Modelled: what the next column of processes waits for, as it factors the next panel; what a process sends and receives of each panel; how
-//! long the last of the row waits where nothing hides it.
+//! long the last of the row waits where nothing hides it; how long a core is at it that looks for panels between pieces of its update.
 //! Not modelled: messages of panels that overtake each other.
 
 use crate::machine::Path;
@@ -54,6 +55,22 @@ impl Broadcast {
         }
     }
 
+    /// Seconds that the core of a process spends on a panel of so many bytes, on average over the row, where it moves panels itself: it
+    /// receives and sends them in calls that wait. A sender waits for a receiver that is at a piece of its update: half of it on average.
+    #[must_use]
+    pub fn held(self, path: Path, row: u32, bytes: f64, piece: f64) -> f64 {
+        if row < 2 {
+            return 0.0;
+        }
+        let others = f64::from(row - 1) / f64::from(row);
+        match self {
+            Broadcast::Ring | Broadcast::RingModified | Broadcast::TwoRing | Broadcast::TwoRingModified => {
+                others * (2.0 * path.seconds(bytes) + piece / 2.0)
+            }
+            Broadcast::Long | Broadcast::LongModified => self.whole(path, row, bytes) + piece / 2.0,
+        }
+    }
+
     /// Seconds until the last of the row has it, if nothing hides it.
     #[must_use]
     pub fn whole(self, path: Path, row: u32, bytes: f64) -> f64 {
@@ -69,6 +86,18 @@ impl Broadcast {
             Broadcast::LongModified => hop + spread_and_roll(path, (row - 1.0).max(1.0), bytes),
         }
     }
+}
+
+/// Seconds until the next of `row` processes has a panel from a binomial tree, whose root sends to the farthest first and to it last.
+#[must_use]
+pub(crate) fn tree_next(path: Path, row: u32, bytes: f64) -> f64 {
+    if row < 2 { 0.0 } else { path.latency + libm::log2(f64::from(row)).ceil() * path.per_byte * bytes }
+}
+
+/// Seconds until all of them have it.
+#[must_use]
+pub(crate) fn tree_whole(path: Path, row: u32, bytes: f64) -> f64 {
+    if row < 2 { 0.0 } else { libm::log2(f64::from(row)).ceil() * path.seconds(bytes) }
 }
 
 /// `(log2 Q + Q - 1) alpha + 2 beta M (Q - 1) / Q`.
@@ -89,6 +118,14 @@ mod tests {
         assert!((Broadcast::Ring.next(PATH, 8, 1e6) - 202e-6).abs() < 1e-9);
         assert!((Broadcast::RingModified.next(PATH, 8, 1e6) - 101e-6).abs() < 1e-9);
         assert_eq!(Broadcast::Long.next(PATH, 1, 1e6), 0.0);
+    }
+
+    /// 8 processes: 7/8 of two hops of 101 us, and of half a piece of 40 us. A tree's root sends three times before the next has it.
+    #[test]
+    fn cores_that_move_panels_are_held() {
+        assert!((Broadcast::RingModified.held(PATH, 8, 1e6, 40e-6) - 0.875 * 222e-6).abs() < 1e-9);
+        assert_eq!(Broadcast::Ring.held(PATH, 1, 1e6, 40e-6), 0.0);
+        assert!((tree_next(PATH, 8, 1e6) - 301e-6).abs() < 1e-9 && (tree_whole(PATH, 8, 1e6) - 303e-6).abs() < 1e-9);
     }
 
     #[test]

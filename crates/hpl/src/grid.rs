@@ -1,8 +1,18 @@
 //! The grid of processes, and how it lies on the nodes.
 //!
 //! Source: HPL, HPL.dat: `P` rows by `Q` columns of processes, P at most Q where nothing speaks against it.
-//! Modelled: each node has a rectangle of the grid, as square as its processes and the grid allow.
+//! Modelled: each node has a rectangle of the grid, as square as its processes and the grid allow, or, where a mapping is asked for, parts of
+//! rows or of columns that follow each other.
 //! Not modelled: grids that leave processes of a node without work.
+
+/// In which order processes fill the grid: `PMAP` of HPL.dat, by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mapping {
+    /// Row after row.
+    Rows,
+    /// Column after column.
+    Columns,
+}
 
 /// Rows and columns of processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +50,23 @@ impl Grid {
     pub fn processes(self) -> u64 {
         u64::from(self.rows) * u64::from(self.columns)
     }
+    /// What each node with so many processes has of the grid by a mapping: whole rows or columns and what is left of one, or a part of one;
+    /// without, [`Grid::within`].
+    #[must_use]
+    pub fn here(self, per_node: u32, mapping: Option<Mapping>) -> Grid {
+        let along = |length: u32| (per_node.min(length).max(1), (per_node / length.max(1)).max(1));
+        match mapping {
+            None => self.within(per_node),
+            Some(Mapping::Rows) => {
+                let (columns, rows) = along(self.columns);
+                Grid { rows, columns }
+            }
+            Some(Mapping::Columns) => {
+                let (rows, columns) = along(self.rows);
+                Grid { rows, columns }
+            }
+        }
+    }
     /// The rectangle of each node with so many processes: the one nearest to a square that divides the grid; a single row or column of
     /// processes otherwise, as far as the grid reaches.
     #[must_use]
@@ -57,6 +84,16 @@ impl Grid {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// 31 x 32 processes, 32 on a node: a row each, or a column and one more.
+    #[test]
+    fn a_mapping_says_what_a_node_has() {
+        let grid = Grid { rows: 31, columns: 32 };
+        assert_eq!(grid.here(32, Some(Mapping::Rows)), Grid { rows: 1, columns: 32 });
+        assert_eq!(grid.here(32, Some(Mapping::Columns)), Grid { rows: 31, columns: 1 });
+        assert_eq!(grid.here(64, Some(Mapping::Rows)), Grid { rows: 2, columns: 32 });
+        assert_eq!(grid.here(4, None), grid.within(4));
+    }
 
     #[test]
     fn grids_are_as_square_as_they_can_be() {

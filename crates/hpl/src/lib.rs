@@ -5,7 +5,8 @@
 //! arXiv 2304.10397, for the split update of GPUs.
 //! Modelled: a system of N unknowns dealt in blocks of NB over P x Q processes; at every step the factorisation of a panel with its search for
 //! pivots, its broadcast along rows of processes, the swaps of rows along columns, the update of what is left, and what of these the
-//! look-ahead of one panel hides; the substitution at the end. Messages cost what two times say: within a node and between nodes.
+//! look-ahead of one panel hides, by who moves panels meanwhile; the substitution at the end. Messages cost what two times say: within a
+//! node and between nodes.
 //! Not modelled: the numbers themselves, processes that are slower than others, memory of the host behind that of a GPU, clocks that fall.
 
 mod broadcast;
@@ -20,8 +21,8 @@ mod swap;
 
 pub use broadcast::Broadcast;
 pub use error::HplError;
-pub use grid::Grid;
-pub use machine::{Machine, Path, Processor};
+pub use grid::{Grid, Mapping};
+pub use machine::{Machine, Movers, Path, Processor};
 pub use options::{OPTIONS, Options, read};
 pub use problem::{Problem, unknowns};
 pub use report::printed;

@@ -2,6 +2,7 @@
 
 use crate::broadcast::Broadcast;
 use crate::error::HplError;
+use crate::grid::Mapping;
 use crate::run::broadcast_of;
 use crate::swap::Swap;
 
@@ -16,6 +17,12 @@ pub struct Options {
     pub rows: Option<u32>,
     /// Columns of processes.
     pub columns: Option<u32>,
+    /// In which order processes fill the grid.
+    pub mapping: Option<Mapping>,
+    /// Processes of a node.
+    pub per_node: Option<u32>,
+    /// Whether workers on the DPUs move panels.
+    pub offload: Option<bool>,
     /// Share of the memory that the matrix fills, in percent.
     pub memory: Option<u32>,
     /// How panels are broadcast.
@@ -34,6 +41,9 @@ pub const OPTIONS: &[(&str, &str)] = &[
     ("-NB NB", "columns of a panel (default: 512 on GPUs, 256 on processors)"),
     ("-P P", "rows of processes (default: the grid that is nearest to a square)"),
     ("-Q Q", "columns of processes"),
+    ("--pmap 0..1", "order of processes in the grid, by rows or by columns (default: a rectangle on each node)"),
+    ("--per-node COUNT", "processes of a node (default: one for each GPU, or for each processor)"),
+    ("--offload dpu|none", "who moves panels during the update: workers on the DPUs, or the host (default: none)"),
     ("--memory PERCENT", "share of the memory that the matrix fills (default: 90)"),
     ("--bcast 0..5", "broadcast of panels: 1ring, 1ringM, 2ring, 2ringM, long, longM (default: 1)"),
     ("--swap 0..2", "swaps of rows: binary exchange, long, mix with 64 columns (default: 1)"),
@@ -71,6 +81,17 @@ pub fn read(words: &[String]) -> Result<Options, HplError> {
             "-P" => found.rows = Some(small("give the rows of processes, as -P 8")?),
             "-Q" => found.columns = Some(small("give the columns of processes, as -Q 8")?),
             "--memory" => found.memory = Some(number(1, 100, "give a share in percent, as --memory 90")? as u32),
+            "--pmap" => {
+                found.mapping = Some([Mapping::Rows, Mapping::Columns][number(0, 1, "give the number of HPL.dat, 0 or 1")? as usize]);
+            }
+            "--per-node" => found.per_node = Some(small("give the processes of a node, as --per-node 32")?),
+            "--offload" => {
+                found.offload = match value.as_str() {
+                    "dpu" => Some(true),
+                    "none" => Some(false),
+                    _ => return Err(HplError::Value { option, value, remedy: "give dpu or none" }),
+                }
+            }
             "--bcast" => found.broadcast = broadcast_of(number(0, 5, "give the number of HPL.dat, 0 to 5")?),
             "--swap" => {
                 let variants = [Swap::BinaryExchange, Swap::Long, Swap::Mix(THRESHOLD)];
@@ -82,7 +103,7 @@ pub fn read(words: &[String]) -> Result<Options, HplError> {
     Ok(found)
 }
 
-const NAMES: [&str; 8] = ["-N", "-NB", "-P", "-Q", "--memory", "--bcast", "--swap", "--depth"];
+const NAMES: [&str; 11] = ["-N", "-NB", "-P", "-Q", "--pmap", "--per-node", "--offload", "--memory", "--bcast", "--swap", "--depth"];
 /// Columns up to which rows are exchanged by halves. Basis: published, HPL.dat as it comes.
 const THRESHOLD: u32 = 64;
 
@@ -100,6 +121,8 @@ mod tests {
         let read = of("-N 1000 -NB=64 -P 2 -Q 4 --bcast 4 --swap 2 --depth 0").unwrap();
         assert_eq!((read.unknowns, read.block, read.rows, read.columns), (Some(1000), Some(64), Some(2), Some(4)));
         assert_eq!((read.broadcast, read.swap, read.look_ahead), (Some(Broadcast::Long), Some(Swap::Mix(64)), Some(false)));
+        let read = of("-P 31 -Q 32 --per-node 32 --pmap 1 --offload dpu").unwrap();
+        assert_eq!((read.per_node, read.mapping, read.offload), (Some(32), Some(Mapping::Columns), Some(true)));
         assert!(of("-h").unwrap().help);
     }
 
@@ -108,6 +131,7 @@ mod tests {
         assert_eq!(of("-X 3").unwrap_err().to_string(), "there is no option `-X`");
         assert_eq!(of("-N").unwrap_err().to_string(), "`` is no value for -N");
         assert_eq!(of("-N ten").unwrap_err().remedy().unwrap(), "give the number of unknowns, as -N 100000");
+        assert_eq!(of("--offload gpu").unwrap_err().remedy().unwrap(), "give dpu or none");
         assert!(of("--bcast 9").is_err());
         assert!(of("-P 0").is_err());
     }

@@ -2,7 +2,7 @@
 
 use crate::broadcast::Broadcast;
 use crate::error::HplError;
-use crate::grid::Grid;
+use crate::grid::{Grid, Mapping};
 use crate::swap::Swap;
 
 /// A run of HPL: what stands in HPL.dat.
@@ -14,6 +14,8 @@ pub struct Problem {
     pub block: u32,
     /// P x Q.
     pub grid: Grid,
+    /// In which order processes fill it; nothing: a rectangle on each node.
+    pub mapping: Option<Mapping>,
     /// How panels are broadcast.
     pub broadcast: Broadcast,
     /// How rows change places.
@@ -28,7 +30,8 @@ impl Problem {
     /// With the usual choices for the rest.
     #[must_use]
     pub const fn new(unknowns: u64, block: u32, grid: Grid) -> Problem {
-        Problem { unknowns, block, grid, broadcast: Broadcast::RingModified, swap: Swap::Long, least: 16, look_ahead: true }
+        let (broadcast, swap) = (Broadcast::RingModified, Swap::Long);
+        Problem { unknowns, block, grid, mapping: None, broadcast, swap, least: 16, look_ahead: true }
     }
     /// # Errors
     /// Nothing to solve, panels wider than the matrix, more steps than a run can count.

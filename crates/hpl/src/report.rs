@@ -5,6 +5,7 @@
 use std::fmt::Write;
 
 use crate::broadcast::Broadcast;
+use crate::grid::Mapping;
 use crate::problem::Problem;
 use crate::run::Times;
 use crate::swap::Swap;
@@ -31,7 +32,7 @@ pub fn printed(problem: &Problem, times: &Times) -> String {
     let settings = [
         ("N", format!("{:>8} ", problem.unknowns)),
         ("NB", format!("{:>8} ", problem.block)),
-        ("PMAP", " Row-major process mapping".to_owned()),
+        ("PMAP", format!(" {}-major process mapping", if problem.mapping == Some(Mapping::Columns) { "Column" } else { "Row" })),
         ("P", format!("{:>8} ", problem.grid.rows)),
         ("Q", format!("{:>8} ", problem.grid.columns)),
         ("PFACT", format!("{:>8} ", "Right")),

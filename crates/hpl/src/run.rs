@@ -4,9 +4,9 @@
 //! Modelled: see the crate. The length of a step is that of the processes that have the most; blocks are taken to be dealt evenly.
 //! Not modelled: the last blocks, which are not even.
 
-use crate::broadcast::Broadcast;
+use crate::broadcast::{Broadcast, tree_next, tree_whole};
 use crate::error::HplError;
-use crate::machine::{Machine, Path};
+use crate::machine::{Machine, Movers, Path};
 use crate::problem::{Problem, WORD};
 
 /// What a run takes, in seconds; the parts are what is on the critical path.
@@ -47,6 +47,8 @@ struct Step {
     panel: f64,
     /// Until the next column of processes has it.
     broadcast: f64,
+    /// What the core that updates spends on it, where it moves panels itself.
+    held: Option<f64>,
     swap: f64,
     /// Whether enough columns are left to swap some behind the update of others.
     split: bool,
@@ -62,14 +64,17 @@ pub fn run(problem: &Problem, machine: &Machine, processes: u64) -> Result<Times
     if grid.processes() > processes {
         return Err(HplError::Processes { rows: grid.rows, columns: grid.columns, processes });
     }
-    let (row, column) = (machine.along_rows(grid), machine.along_columns(grid));
+    let (row, column) = (machine.along_rows(grid, problem.mapping), machine.along_columns(grid, problem.mapping));
     let (block, steps) = (u64::from(problem.block), problem.unknowns / u64::from(problem.block));
     let mut times = Times { operations: problem.operations(), ..Times::default() };
     // The first panel is hidden by nothing, and its broadcast fills the pipe of the row.
     let first = step(problem, machine, (row, column), problem.unknowns as f64, problem.unknowns as f64);
     times.panel += first.panel;
     let panel_bytes = WORD * problem.unknowns as f64 / f64::from(grid.rows) * f64::from(problem.block);
-    times.broadcast += problem.broadcast.whole(row, grid.columns, panel_bytes);
+    times.broadcast += match machine.movers {
+        Movers::Workers { .. } => tree_whole(row, grid.columns, panel_bytes),
+        Movers::Others | Movers::Own => problem.broadcast.whole(row, grid.columns, panel_bytes),
+    };
     for number in 1..=steps {
         let left = (problem.unknowns - number * block) as f64;
         add(&mut times, step(problem, machine, (row, column), left, problem.unknowns as f64), f64::from(grid.columns), problem.look_ahead);
@@ -97,15 +102,24 @@ fn step(problem: &Problem, machine: &Machine, (row, column): (Path, Path), left:
     let levels = libm::log2((nb / f64::from(problem.least)).max(1.0));
     let passes = f64::from(problem.least) + PASSES * levels;
     let panel = rows * nb * nb / processor.dgemm + WORD * rows * nb * passes / processor.memory + nb * pivot;
-    let broadcast = problem.broadcast.next(row, problem.grid.columns, WORD * (rows * nb + nb * nb));
+    let bytes = WORD * (rows * nb + nb * nb);
+    let (broadcast, held) = match machine.movers {
+        Movers::Workers { .. } => (tree_next(row, problem.grid.columns, bytes), None),
+        Movers::Others => (problem.broadcast.next(row, problem.grid.columns, bytes), None),
+        // It looks for the panel after as many columns as a panel has.
+        Movers::Own => {
+            let held = problem.broadcast.held(row, problem.grid.columns, bytes, update_of(nb.min(columns)));
+            (problem.broadcast.next(row, problem.grid.columns, bytes), Some(held))
+        }
+    };
     let swap = problem.swap.seconds(column, problem.grid.rows, columns, WORD * nb * columns);
     let split = processor.split > 0.0 && left > processor.split * all;
-    Step { update: update_of(columns) + processor.start, next, panel, broadcast, swap, split }
+    Step { update: update_of(columns) + processor.start, next, panel, broadcast, held, swap, split }
 }
 
 /// What of a step is on the critical path.
 fn add(times: &mut Times, step: Step, columns: f64, look_ahead: bool) {
-    let Step { update, next, panel, broadcast, swap, split } = step;
+    let Step { update, next, panel, broadcast, held, swap, split } = step;
     if !look_ahead {
         times.swap += swap;
         times.update += update;
@@ -115,6 +129,13 @@ fn add(times: &mut Times, step: Step, columns: f64, look_ahead: bool) {
     }
     // Behind the update of the rest: the next panel, its broadcast, and where there are columns enough the swap of the others.
     let rest = (update - next).max(0.0);
+    // A core that moves panels itself updates nothing meanwhile.
+    let broadcast = if let Some(held) = held {
+        times.broadcast += held;
+        0.0
+    } else {
+        broadcast
+    };
     let behind = if split { panel + broadcast + swap } else { panel + broadcast };
     times.update += update;
     // A column of processes factors one panel of `columns`; what its own processors take for that, no other work hides.
@@ -151,6 +172,7 @@ mod tests {
             between: Path { latency: 2e-6, per_byte: 1e-10 },
             node_rate: 10e9,
             fabric: 1.0,
+            movers: Movers::Others,
         }
     }
 
@@ -202,6 +224,31 @@ mod tests {
         let split = run(&problem, &halves, 256).unwrap();
         assert!(ahead.total < plain.total && split.total < ahead.total);
         assert!(split.total >= split.operations / (256.0 * 1e12));
+    }
+
+    /// Updates that are long enough hide what workers move, and nothing of what the core moves that updates: over all steps 7/8 of two hops and
+    /// half a piece. What is updated, swapped and substituted is the same.
+    #[test]
+    fn only_others_than_the_core_hide_panels() {
+        let grid = Grid { rows: 1, columns: 8 };
+        let problem = Problem::new(100_000, 100, grid);
+        let path = machine().between;
+        let with = |movers: Movers| run(&problem, &Machine { movers, ..machine() }, 8).unwrap();
+        let (own, workers) = (with(Movers::Own), with(Movers::Workers { inside: path, between: path }));
+        let held: f64 = (1..=1000u32)
+            .map(|number| {
+                let left = 1e5 - 100.0 * f64::from(number);
+                let piece = (100.0f64.min(left / 8.0) * (1e4 + 200.0 * left)) / 1e12;
+                0.875 * (2.0 * path.seconds(WORD * (left * 100.0 + 1e4)) + piece / 2.0)
+            })
+            .sum();
+        let first = Broadcast::RingModified.whole(path, 8, WORD * 1e7);
+        assert!((own.broadcast - held - first).abs() < 1e-9 * own.broadcast, "{} {held}", own.broadcast);
+        // The first panel, down three levels of a tree; then the end, where there is little left to update.
+        let shown = workers.broadcast - tree_whole(path, 8, WORD * 1e7);
+        assert!(shown < 0.05 * held, "{shown} {held}");
+        assert_eq!((own.update, own.swap, own.substitution), (workers.update, workers.swap, workers.substitution));
+        assert!(workers.total < own.total);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Applications in the flow engine: their steps, at the costs that messages of the library have in the packet engine.
 //!
 //! Modelled: what [`fabriscope_engine_flow::library`] has; computation between post and wait of messages.
-//! Not modelled, and refused: one-sided operations.
+//! Not modelled, and refused: one-sided operations, and what goes on beside computation or by workers on DPUs.
 
 use std::sync::Arc;
 
@@ -140,7 +140,7 @@ fn of_act(act: Act) -> Box<dyn Iterator<Item = Step> + Send> {
         }
         Act::Rounds(phase, outlines) => Box::new(outlines.map(Step::Round).chain([lap(phase)])),
         // Refused before.
-        Act::OneSided(..) => Box::new(std::iter::empty()),
+        Act::OneSided(..) | Act::Begin(..) | Act::Finish | Act::Products(_) => Box::new(std::iter::empty()),
     }
 }
 

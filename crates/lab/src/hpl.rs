@@ -1,15 +1,16 @@
 //! HPL on a cluster: what its processes compute with and what its messages cost, found from the parts.
 //!
 //! Source: messages as `osu_latency` has them on the cluster, by packets; GPUs of a node by the links between them.
-//! Modelled: a process for each GPU, or for each processor of nodes without; adapters of a node that its processes share; the share of the
-//! adapters' rate that the fabric carries when half of all messages cross its middle.
-//! Not modelled: messages from the memory of GPUs, which are taken as those from the memory of the host; several rails for one message
+//! Modelled: a process for each GPU, or for each processor of nodes without, or as many as are asked for; who of a process moves panels;
+//! messages that workers on DPUs carry; adapters of a node that its processes share; the share of the adapters' rate that the fabric
+//! carries when half of all messages cross its middle.
+//! Not modelled: workers that several processes keep busy; messages from the memory of GPUs, which are taken as those from the memory of the host; several rails for one message
 //! beyond what the library does.
 
 use fabriscope_catalog::{NodeChoice, ResolvedCluster, ResolvedNode};
 use fabriscope_engine::Cluster;
 use fabriscope_fabric::analysis::{Backbone, bisection};
-use fabriscope_hpl::{Grid, Machine, Options, Path, Problem, Processor, Times, run, unknowns};
+use fabriscope_hpl::{Grid, Machine, Movers, Options, Path, Problem, Processor, Times, run, unknowns};
 use fabriscope_platform::{Layout, links_of_gpu};
 use fabriscope_tools::Tool;
 use fabriscope_units::{Bytes, Rate};
@@ -59,14 +60,26 @@ impl HplMachine {
     /// # Errors
     /// Parts of which it is not known how they multiply, nodes that are not alike, and what the messages say that are measured.
     pub fn new(parts: &ResolvedCluster, seed: u64) -> Result<HplMachine, LabError> {
+        HplMachine::with(parts, seed, &Options::default())
+    }
+
+    /// The same with the processes and the workers that these options ask for.
+    ///
+    /// # Errors
+    /// As [`HplMachine::new`]; processes that have no cores, workers where adapters have none.
+    pub fn with(parts: &ResolvedCluster, seed: u64, options: &Options) -> Result<HplMachine, LabError> {
         let Some(group) = parts.uniform() else {
             let help =
                 format!("name one group behind a colon: --on {}:{}", parts.name, parts.groups.first().map_or("", |group| &group.name));
             return Err(LabError::refused(format!("HPL on unlike nodes of {}", parts.name), help));
         };
         let cluster = Cluster::new(parts.clone()).map_err(LaunchError::from)?;
-        let (processor, per_node, memory, peak) = processor(&group.node)?;
-        let measure = Measure { parts, cluster: &cluster, seed };
+        let usual = Process::of(&group.node)?;
+        let Process { processor, per_node, memory, peak, cores } = match options.per_node {
+            Some(count) => usual.divided(&group.node, count)?,
+            None => usual,
+        };
+        let measure = Measure { parts, cluster: &cluster, seed, by: &[] };
         let alone = parts.nodes() < 2;
         let between = if alone { Path::FREE } else { measure.path(Layout { nodes: 2, per_node: 1 })? };
         let inside = match (per_node, &group.node.gpu) {
@@ -84,7 +97,22 @@ impl HplMachine {
         let halves = bisection(&cluster.fabric, &Backbone::new(&cluster.fabric)).map(|found| found.share);
         // Of messages to anywhere, half cross the middle.
         let fabric = halves.map_or(1.0, |share| (2.0 * share).min(1.0));
-        let machine = Machine { processor, per_node, inside, between, node_rate: reached * f64::from(group.node.nics), fabric };
+        let movers = match options.offload {
+            Some(true) if group.node.dpu.is_none() => {
+                let message = format!("hpl --offload dpu: the adapters of {} have no cores", parts.name);
+                return Err(LabError::refused(message, "use a cluster with a DPU: lab-bluefield-2"));
+            }
+            Some(true) => {
+                let handed = Measure { by: &["--offload", "dpu"], ..measure };
+                let between = if alone { Path::FREE } else { handed.path(Layout { nodes: 2, per_node: 1 })? };
+                let inside = if per_node < 2 { Path::FREE } else { handed.path(Layout { nodes: 1, per_node: 2 })? };
+                Movers::Workers { inside, between }
+            }
+            _ if cores == 1 => Movers::Own,
+            _ => Movers::Others,
+        };
+        let node_rate = reached * f64::from(group.node.nics);
+        let machine = Machine { processor, per_node, inside, between, node_rate, fabric, movers };
         let block = if group.node.gpu.is_some() { BLOCK_OF_GPUS } else { BLOCK };
         Ok(HplMachine { machine, nodes: parts.nodes(), memory, peak, block, bisection: halves })
     }
@@ -117,6 +145,7 @@ impl HplMachine {
         };
         let usual = Problem::new(asked, block, grid);
         Ok(Problem {
+            mapping: options.mapping,
             broadcast: options.broadcast.unwrap_or(usual.broadcast),
             swap: options.swap.unwrap_or(usual.swap),
             look_ahead: options.look_ahead.unwrap_or(usual.look_ahead),
@@ -136,41 +165,81 @@ impl HplMachine {
     }
 }
 
-/// What a process of a node computes with, how many there are, the memory of each, and its peak.
-fn processor(node: &ResolvedNode) -> Result<(Processor, u32, Option<Bytes>, f64), LabError> {
-    let unknown = |kind: &str, name: &str| {
-        let help = format!("give it [dgemm], or take another cluster: `fabriscope schema {kind}` has the keys");
-        LabError::refused(format!("it is not known how `{name}` multiplies matrices of double precision"), help)
-    };
-    if let Some(gpu) = &node.gpu {
-        let dgemm = gpu.dgemm.as_ref().ok_or_else(|| unknown("gpu", &gpu.name))?;
-        if dgemm.rate().as_f64() == 0.0 {
-            let message = format!("`{}` has no units for matrices of double precision", gpu.name);
-            return Err(LabError::refused(message, "HPL needs them: take a cluster of other GPUs or of processors"));
-        }
-        let processor = Processor {
-            dgemm: dgemm.rate().as_f64(),
-            memory: gpu.memory.copy_rate().as_bps() as f64 / 8.0,
-            start: gpu.calls.kernel_start.as_ps() as f64 * 1e-12,
-            split: SPLIT,
+/// A process of a node.
+struct Process {
+    /// What it computes with.
+    processor: Processor,
+    /// How many there are.
+    per_node: u32,
+    /// The memory of each.
+    memory: Option<Bytes>,
+    /// Its peak.
+    peak: f64,
+    /// Cores that it has, or that are beside its GPU.
+    cores: u32,
+}
+
+impl Process {
+    /// The usual one: of a GPU, or of a processor.
+    fn of(node: &ResolvedNode) -> Result<Process, LabError> {
+        let unknown = |kind: &str, name: &str| {
+            let help = format!("give it [dgemm], or take another cluster: `fabriscope schema {kind}` has the keys");
+            LabError::refused(format!("it is not known how `{name}` multiplies matrices of double precision"), help)
         };
-        return Ok((processor, node.gpus, Some(*gpu.memory.size), dgemm.peak.as_f64()));
+        let cpu = &node.cpu;
+        let cores = cpu.cores.saturating_mul(node.sockets);
+        if let Some(gpu) = &node.gpu {
+            let dgemm = gpu.dgemm.as_ref().ok_or_else(|| unknown("gpu", &gpu.name))?;
+            if dgemm.rate().as_f64() == 0.0 {
+                let message = format!("`{}` has no units for matrices of double precision", gpu.name);
+                return Err(LabError::refused(message, "HPL needs them: take a cluster of other GPUs or of processors"));
+            }
+            let processor = Processor {
+                dgemm: dgemm.rate().as_f64(),
+                memory: gpu.memory.copy_rate().as_bps() as f64 / 8.0,
+                start: gpu.calls.kernel_start.as_ps() as f64 * 1e-12,
+                split: SPLIT,
+            };
+            let cores = (cores / node.gpus.max(1)).max(2);
+            return Ok(Process { processor, per_node: node.gpus, memory: Some(*gpu.memory.size), peak: dgemm.peak.as_f64(), cores });
+        }
+        let dgemm = cpu.dgemm.as_ref().ok_or_else(|| unknown("cpu", &cpu.name))?;
+        let all = Rate::from_bps(cpu.copy_rate_streaming.as_bps().saturating_mul(2 * u64::from(cpu.cores)));
+        let memory = cpu.memory.as_ref().map_or(all, |memory| *memory.copy_rate);
+        let processor =
+            Processor { dgemm: dgemm.rate(cpu.cores, *cpu.clock).as_f64(), memory: memory.as_bps() as f64 / 8.0, start: 0.0, split: 0.0 };
+        let memory = node.layout.part.memory.as_ref().map(|memory| *memory.size);
+        let peak = dgemm.peak(cpu.cores, *cpu.clock).as_f64();
+        Ok(Process { processor, per_node: node.sockets, memory, peak, cores: cpu.cores })
     }
-    let cpu = &node.cpu;
-    let dgemm = cpu.dgemm.as_ref().ok_or_else(|| unknown("cpu", &cpu.name))?;
-    let cores = Rate::from_bps(cpu.copy_rate_streaming.as_bps().saturating_mul(2 * u64::from(cpu.cores)));
-    let memory = cpu.memory.as_ref().map_or(cores, |memory| *memory.copy_rate);
-    let processor =
-        Processor { dgemm: dgemm.rate(cpu.cores, *cpu.clock).as_f64(), memory: memory.as_bps() as f64 / 8.0, start: 0.0, split: 0.0 };
-    let size = node.layout.part.memory.as_ref().map(|memory| *memory.size);
-    Ok((processor, node.sockets, size, dgemm.peak(cpu.cores, *cpu.clock).as_f64()))
+
+    /// So many of a node, each with its share of the cores and of the memory.
+    fn divided(self, node: &ResolvedNode, count: u32) -> Result<Process, LabError> {
+        let all = self.cores.saturating_mul(self.per_node);
+        if node.gpu.is_some() {
+            let message = format!("hpl --per-node {count} on nodes with GPUs, of which each has a process");
+            return Err(LabError::refused(message, "leave --per-node out, or take a cluster without GPUs"));
+        }
+        if count > all {
+            let message = format!("hpl --per-node {count}, and a node has {all} cores");
+            return Err(LabError::refused(message, format!("give --per-node {all} or less")));
+        }
+        let share = f64::from(self.per_node) / f64::from(count.max(1));
+        let of = |whole: f64| whole * share;
+        let processor = Processor { dgemm: of(self.processor.dgemm), memory: of(self.processor.memory), ..self.processor };
+        let memory = self.memory.map(|memory| Bytes(memory.0.saturating_mul(self.per_node.into()) / u64::from(count.max(1))));
+        Ok(Process { processor, per_node: count, memory, peak: of(self.peak), cores: all / count.max(1) })
+    }
 }
 
 /// Messages that are measured.
+#[derive(Clone, Copy)]
 struct Measure<'a> {
     parts: &'a ResolvedCluster,
     cluster: &'a Cluster,
     seed: u64,
+    /// Options that say who carries them.
+    by: &'a [&'a str],
 }
 
 impl Measure<'_> {
@@ -182,7 +251,9 @@ impl Measure<'_> {
     /// Seconds of a message, one way.
     fn latency(&self, layout: Layout, bytes: u64) -> Result<f64, LabError> {
         let tool = Tool::by_name("osu_latency").map_err(LaunchError::from)?;
-        let options: Vec<String> = ["-m", &format!("{bytes}:{bytes}"), "-i", "4", "-x", "2"].map(str::to_owned).to_vec();
+        let size = format!("{bytes}:{bytes}");
+        let words = ["-m", &size, "-i", "4", "-x", "2"];
+        let options: Vec<String> = words.iter().chain(self.by).map(|word| (*word).to_owned()).collect();
         let launch = Launch { nodes: NodeChoice::Across, layout: Some(layout), seed: self.seed, ..Launch::new(tool, &options, self.parts) };
         let (printed, _) = launch.run_on(self.cluster)?;
         let found = printed.points.first().map(|point| point.value * 1e-6);

@@ -66,7 +66,7 @@ pub use buffer::{Buffer, RankLocation};
 pub use decision::{Between, CopyMethod, Decision};
 pub use element::{Datatype, Reduction};
 pub use multicast::{Casting, Gather, Multicast, NAMES as MULTICAST_NAMES, Outcome, Settings as MulticastSettings, Step, Unable, Within};
-pub use offload::{OffloadState, Settings as OffloadSettings};
+pub use offload::{OffloadState, Product, Settings as OffloadSettings};
 pub use one_sided::OneSided;
 pub use protocol::Protocol;
 pub use protocol::gpu::Gpu;
@@ -74,6 +74,6 @@ pub use protocol::local::{Local, Single};
 pub use protocol::slots::parts_of_slots;
 pub use rank::Rank;
 pub use request::Request;
-pub use rounds::{Packing, reduction_streams};
+pub use rounds::{Packing, UnderWay, reduction_streams};
 
 pub use world::World;

@@ -4,8 +4,10 @@
 //! D. Kaushik, D. Keyes, B. Smith, "Toward Realistic Performance Bounds for Implicit CFD Codes", Parallel CFD 1999: a sparse product takes
 //! the time in which its bytes come from memory.
 //! Modelled: threads over the sockets in turn, each with its data near; the sockets' memories; what one core fetches by itself; data that
-//! the last caches hold, which come as fast as cores copy.
-//! Not modelled: arithmetic, which takes less; what threads need to begin and to meet; caches that hold a part; huge pages.
+//! the last caches hold, which come as fast as cores copy; the share of the last caches that a rank has, and no more of them than those
+//! whose cores it runs on.
+//! Not modelled: arithmetic, which takes less; what threads need to begin and to meet; in [`Processor::pace`], caches that hold a part;
+//! huge pages.
 
 use std::fmt;
 
@@ -27,6 +29,8 @@ pub struct Processor {
     pub cached: Rate,
     /// The last caches of each.
     pub caches: Bytes,
+    /// Groups of cores of each, which have their own part of the last caches.
+    pub complexes: u32,
 }
 
 /// What a rank goes through its data with.
@@ -71,12 +75,27 @@ impl Processor {
             core: memory.core_rate.as_ref().map_or(*memory.copy_rate, |rate| **rate),
             cached: twice,
             caches: memory.caches.value,
+            complexes: memory.complexes.as_ref().map_or(1, |count| **count).max(1),
         })
     }
     /// Cores of all sockets.
     #[must_use]
     pub fn all_cores(&self) -> u32 {
         self.cores.saturating_mul(self.sockets)
+    }
+    /// What the last caches hold of the data of each of `ranks` ranks with `threads` threads: an even share of them, and no more than those
+    /// of the complexes that the threads run on.
+    #[must_use]
+    pub fn share(&self, ranks: u32, threads: u32) -> Bytes {
+        let all = self.caches.0.saturating_mul(u64::from(self.sockets));
+        let (complexes, wide) = (u64::from(self.complexes.max(1)), u64::from((self.cores / self.complexes.max(1)).max(1)));
+        let reached = u64::from(threads.max(1)).div_ceil(wide).min(complexes * u64::from(self.sockets));
+        Bytes((all / u64::from(ranks.max(1))).min(self.caches.0 / complexes * reached))
+    }
+    /// What data come at that the last caches hold, for a rank with `threads` threads.
+    #[must_use]
+    pub fn cached_rate(&self, threads: u32) -> Rate {
+        Rate::from_bps(self.cached.as_bps().saturating_mul(u64::from(threads.max(1))))
     }
     /// The pace of each of `ranks` ranks with `threads` threads, all of them at the same operation, each going through `footprint`.
     #[must_use]
@@ -117,7 +136,7 @@ mod tests {
     /// Two sockets of four cores: 40 B/ns each, 16 by one core, 32 out of caches of 1000 B.
     fn node() -> Processor {
         let gb = |rate: u64| Rate::from_gbps(8 * rate);
-        Processor { sockets: 2, cores: 4, memory: gb(40), core: gb(16), cached: gb(32), caches: Bytes(1000) }
+        Processor { sockets: 2, cores: 4, memory: gb(40), core: gb(16), cached: gb(32), caches: Bytes(1000), complexes: 2 }
     }
 
     #[test]
@@ -131,6 +150,16 @@ mod tests {
         assert_eq!(node().pace(1, 3, large), Pace { rate: gb(48), bound: Bound::Cores { cores: 3 } });
         // Three at one socket ask for 48 and get 40; two at the other get 32.
         assert_eq!(node().pace(1, 5, large), Pace { rate: gb(72), bound: Bound::Cores { cores: 5 } });
+    }
+
+    /// Two complexes of two cores and 500 B on each of two sockets: 8 ranks have 250 B each; one of one or two threads has the 500 B of its
+    /// complex, one of three threads those of two, one of eight all.
+    #[test]
+    fn a_rank_has_its_share_of_the_caches_that_its_cores_have() {
+        assert_eq!(
+            [(8, 1), (2, 1), (1, 2), (1, 3), (1, 8)].map(|(ranks, threads)| node().share(ranks, threads).0),
+            [250, 500, 500, 1000, 2000]
+        );
     }
 
     #[test]

@@ -8,6 +8,7 @@ pub mod arguments;
 mod error;
 mod library;
 mod nearest_rank;
+pub mod offload;
 mod output;
 mod prepared;
 mod rows;

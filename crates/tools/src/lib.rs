@@ -11,7 +11,6 @@ pub mod experts;
 pub mod gpu;
 pub mod hccl;
 pub mod nccl_tests;
-mod offload;
 pub mod omb;
 mod osu;
 pub mod perftest;

@@ -57,6 +57,9 @@ pub struct Memory {
     pub copy_rate: Sourced<Rate>,
     /// The last two levels of caches of a socket: what the buffers of its programs may take without going to memory.
     pub caches: Sourced<Bytes>,
+    /// Groups of cores of a socket which have their own part of the last caches; one where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub complexes: Option<Sourced<u32>>,
     /// What one core moves alone, counted the same way; where nothing is said, as much as all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core_rate: Option<Sourced<Rate>>,

@@ -37,7 +37,7 @@ pub fn run(
         return Ok(Verdict::Good);
     }
     let parts = context.cluster(on)?;
-    let found = HplMachine::new(&parts, context.seed()).map_err(Failure::of)?;
+    let found = HplMachine::with(&parts, context.seed(), &wanted).map_err(Failure::of)?;
     let nodes = match nodes {
         Some(nodes) if nodes > found.nodes => {
             let message = format!("the job takes {nodes} nodes, and {} has {}", parts.name, found.nodes);

@@ -1,10 +1,10 @@
 //! The rank's side: it writes descriptors to its worker and looks at a counter.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use fabriscope_collectives::{Algorithm, Call, Kind};
+use fabriscope_collectives::{Algorithm, Call, Group, Kind};
 use fabriscope_node::{Core, Process, ProgramError};
 use fabriscope_units::Bytes;
 use fabriscope_verbs::{Access, CqId, Mr, Nic, QpCap, QpInit, QpNum, QpType, Remote, SendFlags, SendWr, Sge, VerbsError, WatchId};
@@ -12,7 +12,7 @@ use fabriscope_verbs::{Access, CqId, Mr, Nic, QpCap, QpInit, QpNum, QpType, Remo
 use super::super::one_sided::OneSided;
 use super::super::rank::Rank;
 use super::super::request::{Carried, Request};
-use super::state::{ConnectionEnd, ContactOf, OffloadState, Order, Queues, RankSeat, RingOf, SeatOf, Work};
+use super::state::{ConnectionEnd, ContactOf, OffloadState, Order, Product, Queues, RankSeat, RingOf, SeatOf, Work};
 use super::worker::{self, NIC, connect};
 
 /// A rank's way to its worker.
@@ -30,7 +30,8 @@ pub(in super::super) struct OffloadClient {
     seen: Cell<u64>,
     over: RefCell<BTreeSet<u64>>,
     next: Cell<u64>,
-    collectives: Cell<u64>,
+    /// Collective operations so far, by communicator.
+    collectives: RefCell<BTreeMap<u32, u64>>,
     /// Messages so far: (sender, receiver).
     messages: RefCell<BTreeMap<(u32, u32), u64>>,
 }
@@ -84,7 +85,7 @@ impl Rank {
             seen: Cell::new(0),
             over: RefCell::default(),
             next: Cell::new(0),
-            collectives: Cell::new(0),
+            collectives: RefCell::default(),
             messages: RefCell::default(),
         });
         Ok(())
@@ -95,13 +96,36 @@ impl Rank {
     /// # Errors
     /// The way to the workers is not open; a queue pair in error.
     pub fn hand_over(&self, call: &Call, algorithm: &Algorithm) -> Result<Request, ProgramError> {
-        let door = self.door.borrow();
-        let door = door.as_ref().ok_or_else(|| ProgramError(format!("rank {} has no worker on a DPU", self.rank())))?;
-        let op = door.collectives.get();
-        door.collectives.set(op + 1);
+        self.hand_over_among(&Group::regular(0, 1, call.ranks), self.rank(), call, algorithm)
+    }
+
+    /// The same of a communicator, in which this rank stands at `index`.
+    ///
+    /// # Errors
+    /// As [`hand_over`](Self::hand_over).
+    pub fn hand_over_among(&self, group: &Group, index: u32, call: &Call, algorithm: &Algorithm) -> Result<Request, ProgramError> {
+        let door = self.door()?;
+        let among = context(group);
+        let count = *door.collectives.borrow_mut().entry(among).and_modify(|count| *count += 1).or_insert(0);
+        let op = u64::from(among) << 32 | (count & u64::from(u32::MAX));
         let vector = matches!(call.operation, Kind::Alltoallv | Kind::Allgatherv | Kind::Gatherv | Kind::Scatterv);
         let entries = if vector { call.ranks } else { 0 };
-        door.ask(&self.process, op, Work::Collective { call: *call, algorithm: algorithm.clone() }, entries)
+        let work = Work::Collective { call: *call, algorithm: algorithm.clone(), group: group.clone(), index };
+        door.ask(&self.process, op, work, entries)
+    }
+
+    /// Hands over reads of others' memory into the worker's, what its core computes with them, and a write of the result.
+    ///
+    /// # Errors
+    /// As [`hand_over`](Self::hand_over).
+    pub fn hand_product(&self, product: Product) -> Result<Request, ProgramError> {
+        let entries = product.gets.len() as u32 + 1;
+        self.door()?.ask(&self.process, MESSAGE, Work::Product(product), entries)
+    }
+
+    fn door(&self) -> Result<Ref<'_, OffloadClient>, ProgramError> {
+        Ref::filter_map(self.door.borrow(), Option::as_ref)
+            .map_err(|_| ProgramError(format!("rank {} has no worker on a DPU", self.rank())))
     }
 
     /// The same of a message, where those go to the worker as well.
@@ -177,6 +201,14 @@ impl OffloadClient {
         self.queues.orders.borrow_mut().entry(process.rank()).or_default().push_back(Order { number, op, work });
         Ok(Request(Carried::Offloaded(number)))
     }
+}
+
+/// What all members call a communicator: its ranks mixed as FNV-1a has it, so that nothing need be agreed upon. Two communicators of the
+/// same ranks in the same order are one; 31 bits tell others apart.
+fn context(group: &Group) -> u32 {
+    let mix = |hash: u64, rank: u32| (hash ^ u64::from(rank)).wrapping_mul(0x0100_0000_01b3);
+    let hash = group.iter().fold(0xcbf2_9ce4_8422_2325, mix);
+    (hash >> 33) as u32
 }
 
 /// Requests in the send queue of a rank. Basis: assumed.

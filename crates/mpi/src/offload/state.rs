@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use fabriscope_catalog::Offload;
-use fabriscope_collectives::{Algorithm, Call};
+use fabriscope_collectives::{Algorithm, Call, Group};
 use fabriscope_node::exchange::Exchange;
 use fabriscope_node::{ProgramError, exchange_keys};
 use fabriscope_platform::{Target, path_mtu};
@@ -126,11 +126,23 @@ pub(super) struct Order {
 
 #[derive(Debug, Clone)]
 pub(super) enum Work {
-    Collective { call: Call, algorithm: Algorithm },
+    Collective { call: Call, algorithm: Algorithm, group: Group, index: u32 },
     Send { to: u32, bytes: u32 },
     Receive { from: u32 },
     Put { target: u32, bytes: u32 },
     Get { target: u32, bytes: u32 },
+    Product(Product),
+}
+
+/// What a worker computes for a rank, with data that it fetches and a result that it writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Product {
+    /// From whose memory, and how much, into the worker's own.
+    pub gets: Vec<(u32, u32)>,
+    /// How long its core computes.
+    pub computes: Span,
+    /// Into whose memory the result goes, and how much it is.
+    pub put: (u32, u32),
 }
 
 /// What a worker tells another; it travels in the packet.

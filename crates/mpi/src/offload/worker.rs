@@ -12,7 +12,7 @@ use fabriscope_verbs::{
 };
 
 use super::links::{DEPTH, Links, Next, Signal};
-use super::state::{ConnectionEnd, ContactOf, CrossedOf, Notice, OffloadState, Order, Queues, RingOf, StagingOf, Work, WorkerId};
+use super::state::{ConnectionEnd, ContactOf, CrossedOf, Notice, OffloadState, Order, Product, Queues, RingOf, StagingOf, Work, WorkerId};
 use super::task::{Step, Task, TaskId};
 
 /// A rank that it serves.
@@ -169,18 +169,33 @@ impl Worker {
         self.process.compute(self.desk.0.settings.step + self.process.cpu().dma_touch);
         let Order { number, op, work } = order;
         let piece = |bytes: u32| Buffer::Recv.piece(Bytes::ZERO, Bytes(bytes.into()));
+        let mut result = None;
         let (rounds, pending): (Rounds, u32) = match work {
-            Work::Collective { call, algorithm } => {
+            Work::Collective { call, algorithm, group, index } => {
                 let mut sources = BTreeSet::new();
-                for round in algorithm.rounds(&call, rank) {
+                for round in algorithm.rounds(&call, index) {
                     for message in &round.receives {
-                        sources.insert(self.desk.0.worker_of(message.peer)?);
+                        sources.insert(self.desk.0.worker_of(group.rank(message.peer))?);
                     }
                 }
                 for source in sources {
                     self.tell_ready(source, rank, op)?;
                 }
-                (algorithm.rounds(&call, rank), 0)
+                let among = move |mut round: Round| {
+                    round.receives.iter_mut().chain(&mut round.sends).for_each(|message| message.peer = group.rank(message.peer));
+                    round
+                };
+                (Box::new(algorithm.rounds(&call, index).map(among)), 0)
+            }
+            Work::Product(Product { gets, computes, put }) => {
+                for (target, bytes) in &gets {
+                    self.process.compute(self.desk.0.settings.step);
+                    let (sge, there) = (self.staged(*bytes), self.remote(*target)?);
+                    let link = ConnectionEnd::Worker(self.desk.0.worker_of(*target)?);
+                    self.links.push(link, SendWr::read(0, sge, there), Some(Signal::Moved((rank, number))))?;
+                }
+                result = Some((computes, put));
+                (Box::new(std::iter::empty()), gets.len() as u32)
             }
             Work::Send { to, bytes } => {
                 let round = Round { sends: vec![piece(bytes).with(to)], ..Round::default() };
@@ -199,7 +214,7 @@ impl Worker {
                 (Box::new(std::iter::empty()), 1)
             }
         };
-        let task = Task { pending, ..Task::new(rank, number, op, rounds) };
+        let task = Task { pending, result, ..Task::new(rank, number, op, rounds) };
         self.woken.insert(task.id());
         self.tasks.insert(task.id(), task);
         Ok(())
@@ -288,6 +303,16 @@ impl Worker {
             match task.step {
                 _ if task.pending > 0 && task.step != Step::Exchange => break,
                 Step::Between => {
+                    if let Some((computes, (target, bytes))) = task.result.take() {
+                        // The core serves nobody else meanwhile.
+                        self.process.compute(computes);
+                        let (sge, there) = (self.staged(bytes), self.remote(target)?);
+                        let link = ConnectionEnd::Worker(self.desk.0.worker_of(target)?);
+                        self.links.push(link, SendWr::write(0, sge, there), Some(Signal::Moved(id)))?;
+                        self.links.flush(&self.process)?;
+                        task.pending = 1;
+                        continue;
+                    }
                     let Some(round) = task.rounds.next() else { return self.finish(&task) };
                     if round.joint.is_some() {
                         return Err(ProgramError("a worker on a DPU asks no switches; take another algorithm".to_owned()));

@@ -167,7 +167,7 @@ proptest! {
     #[test]
     fn memory_is_shared(sockets in 1u32..5, cores in 1u32..65, ranks in 1u32..130, threads in 1u32..9, memory in 10u64..500, core in 5u64..40) {
         let gb = |rate: u64| Rate::from_gbps(8 * rate);
-        let node = Processor { sockets, cores, memory: gb(memory), core: gb(core), cached: gb(40), caches: Bytes(1 << 20) };
+        let node = Processor { sockets, cores, memory: gb(memory), core: gb(core), cached: gb(40), caches: Bytes(1 << 20), complexes: 1 };
         let large = Bytes(1 << 40);
         let pace = node.pace(ranks, threads, large).rate.as_bps();
         prop_assert!(pace * u64::from(ranks) <= gb(memory).as_bps() * u64::from(sockets));

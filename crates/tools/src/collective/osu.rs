@@ -17,9 +17,9 @@ use super::benchmark::{Benchmark, Calling, OsuOperation};
 use super::measure::{RankMeans, Report, programs, statistics};
 use super::plan::{Form, Plan};
 use super::stepwise::Stepwise;
-use crate::offload::{OFFLOAD, WORKERS};
 use crate::omb::Buffers;
 use crate::osu;
+use fabriscope_tool::offload::{OFFLOAD, WORKERS};
 
 pub(super) const OPTIONS: &[Opt] = &[
     osu::message_size("smallest and largest block in bytes"),

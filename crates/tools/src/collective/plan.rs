@@ -10,9 +10,9 @@ use fabriscope_tool::{Data, UsageError, algorithm};
 use fabriscope_units::Bytes;
 use fabriscope_wire::Element;
 
-use crate::offload::OffloadOptions;
 use crate::omb::Buffers;
 use crate::osu::Repeats;
+use fabriscope_tool::offload::OffloadOptions;
 
 /// How the program calls the operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,8 +14,8 @@ use fabriscope_tool::{Ranks, UsageError, mpi_for};
 use super::benchmark::{Benchmark, Body};
 use super::buffers::Buffers;
 use super::sync::Sync;
-use crate::offload::{OFFLOAD, OffloadOptions, WORKERS};
 use crate::osu::{self, Repeats};
+use fabriscope_tool::offload::{OFFLOAD, OffloadOptions, WORKERS};
 
 pub(crate) const OPTIONS: &[Opt] = &[
     osu::message_size("smallest and largest message in bytes"),

@@ -173,6 +173,59 @@ fn the_choice_is_printed_and_keys_decide_the_way() {
     assert!(rate("dpu") > 0.98 * rate("none") && rate("dpu-staged") < 0.75 * rate("dpu"));
 }
 
+/// What an application spent under a call, in us.
+fn spent(output: &ToolOutput, call: &str) -> f64 {
+    output.points.iter().find(|point| point.metric == call).map_or(0.0, |point| point.value)
+}
+
+/// Of the transpositions of all fields, the last has nothing beside it; all others have a transform and a copy of another field. Workers hide
+/// those, so that twice the fields show no more; the library on the host hides none, whose rendezvous need its core. What is computed is the
+/// same.
+#[test]
+fn transpositions_pass_behind_transforms() {
+    let parts = parts("lab-bluefield-2");
+    let of = |fields: u32, how: &str| {
+        run(&parts, (2, 4), &format!("p3dfft -n 64 --fields {fields} --node-seconds {} --offload {how}", 0.05 * f64::from(fields))).0
+    };
+    let (host, dpu) = (of(2, "none"), of(2, "dpu"));
+    assert_eq!(spent(&host, "compute"), spent(&dpu, "compute"));
+    let (shown, hidden) = (spent(&host, "MPI_Alltoallv"), spent(&dpu, "MPI_Alltoallv"));
+    let (shown_of_four, hidden_of_four) = (spent(&of(4, "none"), "MPI_Alltoallv"), spent(&of(4, "dpu"), "MPI_Alltoallv"));
+    assert!(hidden < 0.5 * shown && shown_of_four > 1.8 * shown, "{hidden} of {shown} us, {shown_of_four} of four fields");
+    assert!(hidden_of_four < 1.2 * hidden, "{hidden} us of two fields, {hidden_of_four} of four");
+    assert!(dpu.remarks[0].starts_with("what goes on beside computation: 4 workers on the DPU of each node"), "{:?}", dpu.remarks);
+    // Without such steps, nothing can be handed over.
+    let refused = prepared(&parts, (2, 4), "p3dfft -n 64 --offload dpu").unwrap_err().in_full();
+    assert!(refused.contains("nothing of it goes on beside computation; let it begin something: --fields 2 or more"), "{refused}");
+}
+
+/// Workers move every block of rows and columns once, a rank's own as well: of n points a rank has (n/2 + 1) n/2 n/2 complex numbers on 2 x 2
+/// ranks, moved in four transpositions of each field, in two iterations.
+#[test]
+fn transpositions_of_workers_move_every_block_once() {
+    let parts = parts("lab-bluefield-2");
+    let delivered = |points: u64| run(&parts, (2, 2), &format!("p3dfft -n {points} --fields 3 --offload dpu")).1.stats.bytes_delivered;
+    let own = |points: u64| (points / 2 + 1) * (points / 2) * (points / 2) * 16;
+    assert_eq!(delivered(32) - delivered(16), 2 * 3 * 4 * 4 * (own(32) - own(16)));
+}
+
+/// Products by a worker, which serves one rank: 2 · 128³ operations at 10 Gflop/s one after the other are 419 us each, behind which the next
+/// tiles come; at the end a tile is put and a word written. A rank that multiplies at 40 Gflop/s waits for its tiles, unless they are got ahead.
+#[test]
+fn products_by_workers_take_as_long_as_their_cores() {
+    let parts = parts("lab-bluefield-2");
+    let of = |more: &str| run(&parts, (2, 1), &format!("bspmm --tasks 8 --compute-rate 40 --dpu-compute-rate 10 {more}")).0;
+    let (host, ahead) = (of("--offload none"), of("--offload none --ahead 1"));
+    let (handed, naive) = (of("--offload dpu"), of("--offload dpu --products dpu"));
+    let product = 2.0 * 128f64.powi(3) / 1e10 * 1e6;
+    let (all, computed) = (spent(&naive, "iteration"), 8.0 * product);
+    assert!(all > computed && all < computed + 100.0, "{all} us, {computed} computed");
+    let iteration = |output: &ToolOutput| spent(output, "iteration");
+    assert!(iteration(&ahead) < iteration(&host) && iteration(&host) < iteration(&handed) && iteration(&handed) < all);
+    let refused = prepared(&parts, (2, 1), "bspmm --products dpu").unwrap_err().in_full();
+    assert!(refused.contains("workers on a DPU compute, and there are none; add --offload dpu"), "{refused}");
+}
+
 #[test]
 fn what_cannot_be_handed_over_is_refused() {
     let wrong = |name: &str, line: &str| prepared(&parts(name), (2, 2), line).unwrap_err().in_full();

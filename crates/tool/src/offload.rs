@@ -3,12 +3,13 @@
 use fabriscope_catalog::Mpi;
 use fabriscope_mpi::OffloadSettings as Settings;
 use fabriscope_platform::Target;
-use fabriscope_tool::UsageError;
-use fabriscope_tool::arguments::Meaning::Usual;
-use fabriscope_tool::arguments::{self, Given, Opt, Takes, opt};
+
+use crate::arguments::Meaning::Usual;
+use crate::arguments::{self, Given, Opt, Takes, opt};
+use crate::error::UsageError;
 
 /// `--offload` of a tool.
-pub(crate) const OFFLOAD: Opt = opt(
+pub const OFFLOAD: Opt = opt(
     '\0',
     "offload",
     Takes::Value("dpu|dpu-staged|none"),
@@ -16,12 +17,11 @@ pub(crate) const OFFLOAD: Opt = opt(
     "who carries it out: workers on the DPU, the same without keys of the host's memory, or the host (not of the real tool)",
 );
 /// `--workers` of a tool.
-pub(crate) const WORKERS: Opt =
-    opt('\0', "workers", Takes::Value("count"), Usual, "workers on the DPU of each node (not of the real tool)");
+pub const WORKERS: Opt = opt('\0', "workers", Takes::Value("count"), Usual, "workers on the DPU of each node (not of the real tool)");
 
 /// What the command line says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct OffloadOptions {
+pub struct OffloadOptions {
     how: Option<How>,
     workers: Option<u32>,
 }
