@@ -65,12 +65,12 @@ pub use part::congestion;
 pub use part::{Accumulate, OneSidedRules, Shmem, ShmemCollectives, SingleElement};
 pub use part::{
     Aggregation, AggregationStream, AllToAllLinks, Bundle, Expanders, GpuPair, Gpus, HostMemory, Mesh, Nics, NodePart, PcieSwitches,
-    PointToPoint, ScaleUp, Switched, Under,
+    PointToPoint, ScaleUp, SwitchReduction, Switched, Under,
 };
 pub use part::{AmdFamily, GpuFamily, NodeFiles, ProcessorFamily};
 pub use part::{
     Block, Compute, CopyEngines, Gpu, GpuCalls, GpuDgemm, GpuMemory, Interconnect, InterconnectKind, Mapped, MemoryKind, Pageable,
-    PeerAccess, PeerToPeer, ScaleUpPorts,
+    PeerAccess, PeerToPeer, ScaleUpPorts, Stages, Transactions,
 };
 pub use part::{
     BlueFlame, Cable, Congestion, Connections, Contexts, Cpu, CpuDgemm, CpuFamily, Datagrams, DecisionTables, Decisions, EagerChannel, Ecn,

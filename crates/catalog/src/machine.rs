@@ -8,7 +8,7 @@
 //! Not modelled: rates inside the processor beside that of its memory.
 
 use fabriscope_machine::{Builder, Framing, Link, LinkKind, Machine, MachineError, PeerLimits, Tlp, Vertex, VertexId, VertexKind};
-use fabriscope_units::{Bytes, Rate, Span};
+use fabriscope_units::{Rate, Span};
 
 use crate::node::{ResolvedBundle, ResolvedNode, ResolvedSlot};
 use crate::part::{Interconnect, InterconnectKind, RootComplex, ScaleUp, Under};
@@ -167,6 +167,7 @@ impl Wiring<'_> {
             write: Tlp { payload: *root.max_payload, overhead: *slot.part.write_overhead },
             read: Tlp { payload: *root.completion_payload, overhead: *slot.part.completion_overhead },
             request: Tlp { payload: *root.max_read_request, overhead: *slot.part.read_request },
+            ..Framing::NONE
         };
         self.builder.link(link);
     }
@@ -260,10 +261,12 @@ impl Wiring<'_> {
             let title = format!("{} switches, {links} links from each GPU", switched.switches);
             let switch = self.builder.vertex(Vertex::new(VertexKind::ScaleUpSwitch, "scale-up").titled(title));
             // Two such links and the switch between them take as long as one link and the switch: both cross one crossbar of a GPU.
-            let half = Span::from_ps((ports.part.latency.as_ps() + switched.latency.as_ps()) / 2);
+            let half = Span::from_ps((ports.part.crossing().as_ps() + switched.latency.as_ps()) / 2);
             for &gpu in &self.gpus {
                 let mut link = scale_up_link(gpu, switch, &ports.part, links);
                 link.latency = half;
+                // A link ends at the switch: there and back is what two ends take.
+                link.rate = [ports.part.credited_rate(links, ports.part.crossing()); 2];
                 self.builder.link(link);
             }
         }
@@ -311,13 +314,11 @@ fn bundle(a: VertexId, b: VertexId, kind: LinkKind, bundle: &ResolvedBundle) -> 
 
 /// Some links as one, with what framing and requests take of it.
 fn wire(a: VertexId, b: VertexId, kind: LinkKind, part: &Interconnect, links: u32) -> Link {
-    let mut link = Link::new(a, b, kind, part.raw_rate(links), *part.latency);
+    let mut link = Link::new(a, b, kind, part.raw_rate(links), part.crossing());
     link.title = if links == 1 { part.title.clone() } else { format!("{} x{links}", part.title) };
-    let (data, raw) = part.efficiency.terms();
-    let packet = Tlp { payload: Bytes(u64::from(data)), overhead: Bytes(u64::from(raw - data)) };
-    let (request, of) = part.read_requests.terms();
-    link.framing =
-        Framing { write: packet, read: packet, request: Tlp { payload: Bytes(u64::from(of)), overhead: Bytes(u64::from(request)) } };
+    // Credits come back over the same link.
+    link.rate = [part.credited_rate(links, part.crossing() * 2); 2];
+    link.framing = part.framing();
     link
 }
 

@@ -29,7 +29,7 @@ impl Catalog {
         let mut xgmi = Vec::new();
         for family in &part.amd_gpus {
             let link = interconnect(&family.interconnect)?;
-            xgmi.push(XgmiRate { architectures: family.architectures.clone(), data: link.data_rate(1), latency: *link.latency });
+            xgmi.push(XgmiRate { architectures: family.architectures.clone(), data: link.data_rate(1), latency: link.crossing() });
         }
         let sockets = part.processors.iter().map(|family| SocketRate {
             architecture: family.architecture.clone(),
@@ -49,7 +49,7 @@ impl Catalog {
             local: *part.local,
             local_latency: *part.local_latency,
             memory_latency: *part.memory_latency,
-            coherent_latency: *interconnect(&part.coherent)?.latency,
+            coherent_latency: interconnect(&part.coherent)?.crossing(),
         })
     }
 }
@@ -59,6 +59,7 @@ fn pcie_rate(part: &NodeFiles, pcie: &Pcie) -> PcieRate {
         write: Tlp { payload: *part.max_payload, overhead: *pcie.write_overhead },
         read: Tlp { payload: *part.completion_payload, overhead: *pcie.completion_overhead },
         request: Tlp { payload: *part.max_read_request, overhead: *pcie.read_request },
+        ..Framing::NONE
     };
     let coded = pcie.encoding.of(*pcie.lane_rate);
     PcieRate { generation: pcie.generation, signal: *pcie.lane_rate, coded, packets: pcie.tlp_rate(1), framing }
@@ -71,7 +72,7 @@ fn nvlink_rate(compute_capability: u32, links: u32, interconnect: &Interconnect)
         links,
         raw: *interconnect.link_rate,
         data: interconnect.data_rate(1),
-        latency: *interconnect.latency,
+        latency: interconnect.crossing(),
     }
 }
 

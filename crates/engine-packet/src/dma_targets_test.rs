@@ -48,7 +48,7 @@ fn nodes(count: u32) -> Cluster {
     // Copies cost what they do with an A100, whose engines are no limit here.
     let a100 = Catalog::embedded().unwrap().target("azure-nda100v4").expect("it is in the catalogue");
     let costs = DeviceCosts {
-        copy_engines: CopyEngines { count: 2, rate: Some(Rate::from_gbps(4000)) },
+        copy_engines: CopyEngines { count: 2, rate: Some(Rate::from_gbps(4000)), own_rate: None },
         ..timing::devices(&a100).expect("it has GPUs")
     };
     cluster.with(Inside { machine, costs })

@@ -187,7 +187,7 @@ const CHANGES: [Change<u32>; 8] = [
             halve([&mut step.begin, &mut step.end]);
         }
         if let Some(links) = &mut parts.sole_mut().node.layout.scale_up {
-            halve([&mut links.part.latency]);
+            halve(links.part.latencies_mut());
         }
         if let Some(ScaleUp::Switched(switched)) = &mut parts.sole_mut().node.layout.part.scale_up {
             halve([&mut switched.latency]);

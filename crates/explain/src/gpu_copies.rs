@@ -87,7 +87,7 @@ fn options(tool: GpuTool, args: &ExplainRequest) -> (Vec<String>, Vec<String>) {
         GpuTool::NvBandwidth => ("-b", args.bytes().div_ceil(1 << 20).max(1)),
         GpuTool::BabelStream => ("-s", (args.bytes() / 8).max(1024)),
         GpuTool::CopyLat | GpuTool::CopyBw => ("-s", args.bytes()),
-        GpuTool::P2p => ("", 0),
+        GpuTool::P2p | GpuTool::ScaleUp => ("", 0),
     };
     let mut options = if option.is_empty() { Vec::new() } else { vec![option.to_owned(), size.to_string()] };
     if tool == GpuTool::CopyLat && !args.options.iter().any(|word| word == "-c") {

@@ -170,6 +170,22 @@ impl Machine {
         Sharing::new(all.map(|resource| self.capacity(resource).unwrap_or_default()).collect())
     }
 
+    /// What one operating system sees from `vertex` on, by vertex: all that is joined without links between accelerators. Trays of a rack
+    /// that only such links join have a system each.
+    #[must_use]
+    pub fn system_of(&self, vertex: VertexId) -> Vec<bool> {
+        let mut seen = vec![false; self.vertices.len()];
+        let mut left = vec![vertex];
+        while let Some(here) = left.pop() {
+            if seen.get(here.index()).is_some_and(|known| !known) {
+                seen[here.index()] = true;
+                let links = self.around(here).iter().map(|link| self.link(*link));
+                left.extend(links.filter(|link| !link.kind.is_scale_up()).map(|link| link.other(here)));
+            }
+        }
+        seen
+    }
+
     /// A vertex that nothing joins to the first one.
     pub(crate) fn unreached(&self) -> Option<VertexId> {
         let mut seen = vec![false; self.vertices.len()];

@@ -102,6 +102,11 @@ impl Tlp {
     pub fn weight(self) -> Weight {
         Weight::of(self.payload.0 + self.overhead.0, self.payload.0)
     }
+    /// Nothing is beside the payload.
+    #[must_use]
+    pub const fn takes_nothing(&self) -> bool {
+        self.overhead.0 == 0
+    }
 }
 
 /// What is on a link beside payload.
@@ -113,13 +118,16 @@ pub struct Framing {
     pub read: Tlp,
     /// A request to read so much, and the bytes it takes the other way.
     pub request: Tlp,
+    /// The answer to a write of so much, and the bytes it takes the other way.
+    #[serde(skip_serializing_if = "Tlp::takes_nothing")]
+    pub response: Tlp,
 }
 
 impl Framing {
     /// A link whose rate is one of payload.
     pub const NONE: Framing = {
         let plain = Tlp { payload: Bytes(1 << 16), overhead: Bytes(0) };
-        Framing { write: plain, read: plain, request: plain }
+        Framing { write: plain, read: plain, request: plain, response: plain }
     };
 }
 

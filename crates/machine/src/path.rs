@@ -2,7 +2,7 @@
 //!
 //! Modelled: the way with the least latency, and among those the one with the fewest links; memories, adapters and GPUs are ends
 //! and not passed, but GPUs that relay. GPUs use their own links where these lead to the peer, then those that are coherent with a
-//! processor, and PCI Express otherwise.
+//! processor, and PCI Express otherwise; to host memory they go by their own link to the processor, and on from there.
 //! Not modelled: adaptive choice among several ways, access control (ACS) that forces peers through the host bridge.
 
 use std::cmp::Reverse;
@@ -87,6 +87,14 @@ impl Machine {
     /// The way from one vertex to another, if there is one.
     #[must_use]
     pub fn path(&self, from: VertexId, to: VertexId, purpose: Purpose) -> Option<Path> {
+        let host =
+            |end: VertexId| matches!(self.vertex(end).kind, VertexKind::Numa { .. } | VertexKind::HostMemory | VertexKind::CxlMemory);
+        if purpose == Purpose::Copy && [from, to].into_iter().any(host) {
+            // To the processor a GPU has a link of its own; links to peers are taken where there is no other.
+            if let Some(path) = self.search(from, to, |kind| !kind.is_scale_up()) {
+                return Some(path);
+            }
+        }
         if purpose == Purpose::Copy {
             // Peers have links of their own, though the way through a processor that both share is no longer.
             let own = |kind: LinkKind| kind.is_scale_up() || kind == LinkKind::Memory;
@@ -126,9 +134,10 @@ impl Machine {
         let mut uses = Vec::with_capacity(path.steps.len() * 2 + 1);
         for step in &path.steps {
             uses.push(self.carried(step, access));
-            let request = &self.link(step.link).framing.request;
-            if access == Access::Read && request.overhead.0 > 0 {
-                let weight = Weight::of(request.overhead.0, request.payload.0);
+            let framing = &self.link(step.link).framing;
+            let back = if access == Access::Read { framing.request } else { framing.response };
+            if !back.takes_nothing() {
+                let weight = Weight::of(back.overhead.0, back.payload.0);
                 uses.push(Use { resource: self.resource_of_link(step.link, !step.forwards), weight });
             }
         }

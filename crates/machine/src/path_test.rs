@@ -105,7 +105,7 @@ fn framing_lowers_the_rate_and_requests_load_the_other_way() {
     let mut b = Machine::builder();
     let ends = [b.vertex(Vertex::new(VertexKind::Gpu, "gpu0")), b.vertex(Vertex::new(VertexKind::Nic, "nic0"))];
     let tlp = |payload, overhead| Tlp { payload: Bytes(payload), overhead: Bytes(overhead) };
-    let framing = Framing { write: tlp(256, 24), read: tlp(128, 20), request: tlp(512, 24) };
+    let framing = Framing { write: tlp(256, 24), read: tlp(128, 20), request: tlp(512, 24), ..Framing::NONE };
     b.link(Link { framing, ..Link::new(ends[0], ends[1], PCIE, Rate::from_gbps(200), Span::ZERO) });
     let machine = b.build().unwrap();
     let path = machine.path(ends[0], ends[1], Purpose::Dma).unwrap();

@@ -58,6 +58,10 @@ impl RankLocation {
             let class = |index: usize| (index, adapters.get(index).map_or(PathClass::Dis, |nic| machine.class(gpu, *nic)));
             let mut nics: Vec<(usize, PathClass)> = (0..used).map(class).collect();
             nics.sort_by_key(|(index, class)| (*class, *index));
+            // Those of other trays of a rack are another system's.
+            if nics.first().is_some_and(|(_, class)| *class != PathClass::Dis) {
+                nics.retain(|(_, class)| *class != PathClass::Dis);
+            }
             let equal = nics.iter().take_while(|(_, class)| Some(*class) == nics.first().map(|(_, class)| *class)).count();
             (nics, equal)
         };

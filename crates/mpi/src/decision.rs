@@ -46,8 +46,10 @@ pub struct Between<'a> {
     pub sender: (&'a RankLocation, Buffer),
     /// The same of the receiver.
     pub receiver: (&'a RankLocation, Buffer),
-    /// Both are on one node.
+    /// Both are on one node, under one operating system.
     pub local: bool,
+    /// Both are on one node, but only links between GPUs join their systems.
+    pub beside: bool,
     /// The sender waits for the message and does nothing else (`MPI_Send`).
     pub waits: bool,
     /// Cores have a window on the memory of GPUs.
@@ -76,6 +78,11 @@ impl Decision {
             let rendezvous = protocol.path(message.size, message.waits) == Path::Rendezvous;
             return Decision { sender: end(message.sender.1), receiver: end(message.receiver.1), rendezvous };
         };
+        let devices = [message.sender.1, message.receiver.1] == [Buffer::Device; 2];
+        if let Some(peers) = gpu.peers.filter(|peers| message.beside && devices && message.size >= peers.from) {
+            let means = CopyMethod::Peers { by_kernels: peers.by_kernels };
+            return Decision { sender: means, receiver: means, rendezvous: true };
+        }
         match (&part.psm2, message.local) {
             (_, true) => within(&gpu, &protocol, message),
             (Some(psm2), false) => {
@@ -185,7 +192,8 @@ mod tests {
 
     fn decide(size: u32, class: PathClass, buffers: (Buffer, Buffer), local: bool) -> Decision {
         let home = RankLocation { gpu: Some(0), nics: vec![(0, class)], ..RankLocation::default() };
-        let message = Between { size, sender: (&home, buffers.0), receiver: (&home, buffers.1), local, waits: false, mapped: true };
+        let message =
+            Between { size, sender: (&home, buffers.0), receiver: (&home, buffers.1), local, beside: false, waits: false, mapped: true };
         let protocol = example();
         if local { within(&EXAMPLE, &protocol, &message) } else { across(&EXAMPLE, &protocol, &message) }
     }

@@ -2,6 +2,8 @@
 //!
 //! Source: H. Wang et al., "GPU-Aware MPI on RDMA-Enabled Clusters: Design, Implementation and Evaluation", IEEE TPDS 25(10), 2014, §4
 //! (copies through shared memory, CUDA IPC); UCX, `uct/cuda/cuda_ipc`: the receiver maps the sender's memory and copies.
+//! Between trays of a rack that only links between GPUs join, processes share no memory: messages go by the network, but long ones from
+//! GPU to GPU, which these links carry (NVIDIA, IMEX and `CU_MEM_HANDLE_TYPE_FABRIC`; UCX, cuda_ipc over multi-node NVLink).
 //! Modelled: short messages through shared memory, by a core or an engine at each side; long ones from GPU to GPU with a mapping that
 //! is made once for each peer; the pipeline of a core and an engine from a process's host memory to a GPU.
 //! Not modelled: more than one mapping of a peer, copies by the sender.
@@ -11,6 +13,7 @@ use fabriscope_units::{Bytes, Span};
 
 use super::buffer::Buffer;
 use super::matching::Arrival;
+use super::protocol::gpu::Peers;
 use super::protocol::local::Local;
 use super::request::RequestId;
 use super::staged::CopyOf;
@@ -47,6 +50,27 @@ impl State {
             }
             state.bring_out(process, buffer, part)
         })
+    }
+
+    /// How a message of `size` bytes goes from GPU to GPU though the peer runs under another operating system of the node, if it does.
+    pub fn over_links(&self, peer: u32, size: u32) -> Option<Peers> {
+        let gpu = self.protocol.gpu.filter(|gpu| gpu.aware)?;
+        gpu.peers.filter(|peers| size >= peers.from && self.beside.contains(&peer))
+    }
+    /// Announces such a message, by the network.
+    pub fn announce_over_links(
+        &mut self,
+        process: &Process,
+        peers: Peers,
+        (peer, tag, size): (u32, u32, u32),
+        request: RequestId,
+    ) -> Result<(), ProgramError> {
+        process.compute(peers.overhead);
+        let Memory::Device(index) = self.home.memory(Buffer::Device)? else {
+            return Err(ProgramError("a message from GPU to GPU, and the rank has none".to_owned()));
+        };
+        let rail = self.next_rail(peer)?;
+        self.say(peer, rail, Body::RequestToSend { tag, size, sender: request, source: Source::Device(index) }, None)
     }
 
     /// The receiver of a long message copies it, where one of the buffers is on a GPU.

@@ -198,6 +198,11 @@ impl Rank {
             state.send_local(&self.process, local, (destination, tag, size), request)?;
             return Ok(Request(Carried::Own(request)));
         }
+        if let Some(peers) = state.over_links(destination, size).filter(|_| buffer == Buffer::Device && says.is_none()) {
+            state.announce_over_links(&self.process, peers, (destination, tag, size), request)?;
+            state.flush_one(&self.process, destination)?;
+            return Ok(Request(Carried::Own(request)));
+        }
         let path =
             if buffer == Buffer::Host { Some(state.protocol.path(size, waits)) } else { state.bring(&self.process, request, size)? };
         let is_short = matches!(path, Some(Path::Eager { .. })) && size <= state.protocol.packet_limit;

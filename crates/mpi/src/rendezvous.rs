@@ -38,6 +38,10 @@ impl State {
         if self.connection(arrival.source)?.local {
             return self.copy_across(process, arrival, sender, request);
         }
+        let from_gpu = matches!(arrival.from, Source::Device(_)) && self.requests.at(request).buffer == Buffer::Device;
+        if from_gpu && self.over_links(arrival.source, arrival.size).is_some() {
+            return self.copy_to_or_from_gpu(process, arrival, sender, request);
+        }
         if self.protocol.tag_matching == TagMatching::Core {
             process.compute(self.protocol.rendezvous_overhead);
         }

@@ -1,10 +1,10 @@
 //! `MPI_Init`: buffers, queue pairs and rings, and the out-of-band exchange that connects them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use fabriscope_catalog::{EagerChannel, TagMatching};
-use fabriscope_node::{Process, ProgramError};
+use fabriscope_node::{Devices, Process, ProgramError};
 use fabriscope_units::Bytes;
 use fabriscope_verbs::{
     Access, AhAttr, CqId, Lid, MemoryId, Mr, Nic, PdId, Peer, QpAttr, QpCap, QpInit, QpNum, QpType, UdDestination, VerbsError,
@@ -33,6 +33,7 @@ pub(super) async fn open(
         return sockets::open(process, (shared, memory), peers).await;
     }
     let (near, peers) = apart(process, shared, peers).await;
+    let beside = beside(process, shared, &peers);
     let home = shared.home(process);
     let mut rails = Vec::new();
     let mut created: Vec<Vec<(QpNum, u64)>> = vec![Vec::new(); peers.len()];
@@ -104,7 +105,9 @@ pub(super) async fn open(
     }
     connections.extend(shared.local(me, near));
     process.barrier().await;
-    Ok(State::new((me, Rc::clone(memory)), protocol, rails, connections, home))
+    let mut state = State::new((me, Rc::clone(memory)), protocol, rails, connections, home);
+    state.beside = beside;
+    Ok(state)
 }
 
 /// The peers on the node of this rank, if the library talks to them through its memory, and the others.
@@ -117,8 +120,24 @@ pub(super) async fn apart(process: &Process, shared: &Shared, peers: &[u32]) -> 
     process.sit(domain);
     exchange.put(me, DomainOf { rank: me }, domain);
     exchange.fence(process).await;
-    let here = |peer: &u32| shared.protocol.local.is_some() && exchange.get(me, NodeOf { rank: *peer }) == Some(process.node());
-    peers.iter().partition(|peer| here(peer))
+    let beside = beside(process, shared, peers);
+    let on_node = |peer: u32| exchange.get(me, NodeOf { rank: peer }) == Some(process.node());
+    peers.iter().partition(|peer| shared.protocol.local.is_some() && on_node(**peer) && !beside.contains(peer))
+}
+
+/// The peers on the node of this rank that run under another operating system: in another tray of a rack, which only links between
+/// GPUs join.
+fn beside(process: &Process, shared: &Shared, peers: &[u32]) -> BTreeSet<u32> {
+    let (me, exchange) = (process.rank(), &shared.exchange);
+    let Ok(machine) = process.devices().map(Devices::machine) else { return BTreeSet::new() };
+    let numas = machine.numas();
+    let Some(own) = numas.get(process.domain() as usize) else { return BTreeSet::new() };
+    let seen = machine.system_of(*own);
+    let there = |peer: u32| {
+        let domain = exchange.get(me, DomainOf { rank: peer }).and_then(|domain| numas.get(domain as usize));
+        exchange.get(me, NodeOf { rank: peer }) == Some(process.node()) && domain.is_some_and(|numa| !seen[numa.index()])
+    };
+    peers.iter().copied().filter(|peer| there(*peer)).collect()
 }
 
 /// Gives the adapters the memory of their node, where contents are kept.

@@ -116,6 +116,8 @@ pub(crate) struct State {
     pub memory: Rc<NodeMemory>,
     pub rails: Vec<Rail>,
     pub connections: BTreeMap<u32, Connection>,
+    /// Peers whose GPUs links of the own one lead to, though another operating system runs them.
+    pub beside: BTreeSet<u32>,
     pub matching: Matching,
     pub requests: Requests,
     /// The sender's request of each receive that reads.
@@ -188,6 +190,7 @@ impl State {
             rails,
             by_qp: connections.iter().flat_map(links).collect(),
             connections,
+            beside: BTreeSet::new(),
             matching: Matching::default(),
             requests: Requests::default(),
             reads: BTreeMap::new(),

@@ -38,6 +38,8 @@ parameters! {
         pub count: u32,
         /// What one moves at most; where nothing is said, as much as its way.
         optional pub rate: Rate,
+        /// What a copy within the GPU's own memory moves at most, where the driver leaves it to a kernel; where nothing is said, `rate`.
+        optional pub own_rate: Rate,
     }
 }
 
@@ -46,6 +48,11 @@ impl CopyEngines {
     #[must_use]
     pub fn most(&self) -> Rate {
         self.rate.unwrap_or(Rate::from_bps(u64::MAX))
+    }
+    /// The same of a copy within the GPU's own memory.
+    #[must_use]
+    pub fn most_within(&self) -> Rate {
+        self.own_rate.unwrap_or(self.most())
     }
 }
 
@@ -244,7 +251,7 @@ impl Devices {
                     (_, Memory::Host(_)) => 1,
                     _ => 2,
                 };
-                (which, self.costs.copy_engines.most())
+                (which, if source == target { self.costs.copy_engines.most_within() } else { self.costs.copy_engines.most() })
             }
         };
         let (uses, latency) = self.way(source, target, access)?;

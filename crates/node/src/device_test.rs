@@ -22,7 +22,7 @@ pub(crate) const COSTS: DeviceCosts = DeviceCosts {
         ipc_open: Span::from_us(100),
         ipc_use: Span::from_ns(200),
     },
-    copy_engines: CopyEngines { count: 2, rate: Some(Rate::from_gbps(1000)) },
+    copy_engines: CopyEngines { count: 2, rate: Some(Rate::from_gbps(1000)), own_rate: None },
     coherent: false,
     pageable: None,
     managed: None,

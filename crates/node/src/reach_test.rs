@@ -54,7 +54,7 @@ fn with(adapters: usize, request: u64) -> Machine {
     }
     join(numa[0], numa[1], LinkKind::Smp, 160, 60);
     let tlp = |payload, overhead| Tlp { payload: Bytes(payload), overhead: Bytes(overhead) };
-    let framing = Framing { write: tlp(256, 24), read: tlp(256, 24), request: tlp(512, request) };
+    let framing = Framing { write: tlp(256, 24), read: tlp(256, 24), request: tlp(512, request), ..Framing::NONE };
     let slots = [(bridge[0], switch), (switch, gpu[0]), (bridge[1], gpu[1])];
     for (a, to) in slots.into_iter().chain(nics.into_iter().map(|nic| (switch, nic))) {
         let kind = LinkKind::Pcie { generation: 4, lanes: 16 };

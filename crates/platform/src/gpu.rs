@@ -1,8 +1,8 @@
 //! The GPUs of a node as programs see them.
 
-use fabriscope_catalog::{Gpu, ResolvedNode};
+use fabriscope_catalog::{Gpu, ResolvedNode, ScaleUp, Switched};
 use fabriscope_machine::Machine;
-use fabriscope_units::{Rate, Span};
+use fabriscope_units::{Bytes, Rate, Span};
 
 use crate::address::PciAddress;
 
@@ -13,6 +13,10 @@ pub struct GpuTarget {
     pub title: String,
     /// How many each node has.
     pub count: u32,
+    /// How many of these one operating system has: those of a tray, where a node is several.
+    pub own: u32,
+    /// The switches between those of a node.
+    pub switches: Option<ScaleUpSwitches>,
     /// PCI addresses of those of a node, in order, as Linux writes them; empty where the node part does not say.
     pub buses: Vec<String>,
     /// What a kernel gets of the memory when it only reads.
@@ -21,6 +25,36 @@ pub struct GpuTarget {
     pub write_cost: u32,
     /// From starting a kernel until a core that waits for its end goes on, beside what the kernel does.
     pub launch: Span,
+}
+
+/// Switches between the GPUs of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScaleUpSwitches {
+    /// How many: each GPU is joined to all of them.
+    pub count: u32,
+    /// Links of a GPU to all of them together.
+    pub links: u32,
+    /// What they do with vectors that they add up.
+    pub reduction: Option<Reduction>,
+}
+
+/// Sums in such a switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reduction {
+    /// From the last contribution to the first byte of the sum, beside the way through the switch.
+    pub latency: Span,
+    /// Data of a packet.
+    pub payload: Bytes,
+    /// From one such packet of a link to the next.
+    pub interval: Span,
+}
+
+impl ScaleUpSwitches {
+    fn of(switched: &Switched) -> ScaleUpSwitches {
+        let reduction = switched.reduction.as_ref();
+        let reduction = reduction.map(|sums| Reduction { latency: *sums.latency, payload: *sums.payload, interval: *sums.interval });
+        ScaleUpSwitches { count: switched.switches, links: switched.links, reduction }
+    }
 }
 
 impl GpuTarget {
@@ -32,11 +66,23 @@ impl GpuTarget {
         GpuTarget {
             title: gpu.title.clone(),
             count: node.gpus,
+            own: node.gpus.div_ceil(node.layout.part.trays.max(1)),
+            switches: match &node.layout.part.scale_up {
+                Some(ScaleUp::Switched(switched)) => Some(ScaleUpSwitches::of(switched)),
+                _ => None,
+            },
             buses: if buses.iter().all(String::is_empty) { Vec::new() } else { buses },
             read_rate: gpu.memory.read_rate(),
             write_cost: gpu.memory.write_cost.of_count(1000),
             launch: gpu.calls.kernel(),
         }
+    }
+    /// The same as a program sees them that runs under one operating system.
+    #[must_use]
+    pub fn of_one_system(mut self) -> GpuTarget {
+        self.count = self.own;
+        self.buses.truncate(self.own as usize);
+        self
     }
     /// The PCI address of every GPU; made up where the node part does not say it: bus 1 and up.
     #[must_use]

@@ -16,7 +16,7 @@ mod unlike;
 pub use address::PciAddress;
 pub use binding::Binding;
 pub use dpu::{AdapterCores, DpuTarget};
-pub use gpu::GpuTarget;
+pub use gpu::{GpuTarget, Reduction, ScaleUpSwitches};
 pub use links::links_of_gpu;
 pub use processor::Processor;
 pub use target::{Layout, LinkType, Target, device, path_mtu};

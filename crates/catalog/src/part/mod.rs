@@ -62,7 +62,7 @@ pub use file_system::{Controller, FileSystem, PublishedRates, Routers, Servers, 
 pub use gpu::{Block, Compute, CopyEngines, Gpu, GpuCalls, GpuMemory, Mapped, MemoryKind, Pageable, PeerAccess, ScaleUpPorts, Vendor};
 pub use gpu_protocol::{GpuDirect, GpuPeers, GpuProtocol, Nearness, Registration};
 pub use hcl::Hcl;
-pub use interconnect::{Interconnect, InterconnectKind};
+pub use interconnect::{Interconnect, InterconnectKind, Stages, Transactions};
 pub use iwarp::{Iwarp, OffloadControl};
 pub use kernel::Kernel;
 pub use link::LinkSpeed;
@@ -76,7 +76,7 @@ pub(crate) use nic::check_mtu;
 pub use nic::{BlueFlame, Contexts, Nic, Onload, Rdma};
 pub use node::{
     AllToAllLinks, Bundle, Expanders, GpuPair, Gpus, HostMemory, Mesh, Nics, NodeDrives, NodePart, PcieSwitches, PointToPoint, ScaleUp,
-    Switched, Under,
+    SwitchReduction, Switched, Under,
 };
 pub use node_files::{AmdFamily, GpuFamily, NodeFiles, ProcessorFamily};
 pub use nvme::{NvmeOffload, NvmeStack};

@@ -122,6 +122,21 @@ pub struct Switched {
     pub links: u32,
     /// From port to port of a switch.
     pub latency: Sourced<Span>,
+    /// What the switches do with vectors that they add up themselves; none where they only pass data on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reduction: Option<SwitchReduction>,
+}
+
+/// Sums in a switch between accelerators.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SwitchReduction {
+    /// From the last contribution to the first byte of the sum, beside the way through the switch.
+    pub latency: Sourced<Span>,
+    /// Data of a packet that takes part.
+    pub payload: Sourced<Bytes>,
+    /// From one such packet of a port to the next.
+    pub interval: Sourced<Span>,
 }
 
 /// Links between pairs of GPUs.
@@ -373,6 +388,10 @@ impl NodePart {
             ScaleUp::Switched(Switched { switches: 0, .. }) => {
                 Err(Problem::at(&["scale_up", "switched", "switches"], "a switched network without switches", "give it at least 1"))
             }
+            ScaleUp::Switched(Switched { reduction: Some(reduction), .. }) if *reduction.payload == Bytes::ZERO => {
+                let path = ["scale_up", "switched", "reduction", "payload", "value"];
+                Err(Problem::at(&path, "packets without data add nothing up", "use for example \"1024 B\""))
+            }
             ScaleUp::Switched(Switched { links: 0, .. }) => {
                 Err(Problem::at(&["scale_up", "switched", "links"], "GPUs without a link to the switches", "give each at least 1"))
             }
@@ -485,7 +504,8 @@ mod tests {
         let mesh = ScaleUp::Mesh(Mesh { columns: 3, rows: 2, links: 1 });
         assert_eq!(mesh.pairs(6), [[0, 1, 1], [1, 2, 1], [3, 4, 1], [4, 5, 1], [0, 3, 1], [1, 4, 1], [2, 5, 1]]);
         assert_eq!(mesh.most_links(6), 3);
-        let switched = ScaleUp::Switched(Switched { switches: 6, links: 12, latency: Sourced::assumed(Span::from_ns(1), "a test") });
+        let switched =
+            ScaleUp::Switched(Switched { switches: 6, links: 12, latency: Sourced::assumed(Span::from_ns(1), "a test"), reduction: None });
         assert_eq!((switched.most_links(8), switched.pairs(8).len()), (12, 0));
     }
 

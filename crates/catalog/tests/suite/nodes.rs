@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use fabriscope_catalog::{Catalog, Kind, Node, ResolvedNode};
 use fabriscope_machine::{Access, LinkKind, Machine, PathClass, Purpose, VertexKind};
-use fabriscope_units::Rate;
+use fabriscope_units::{Bytes, Rate, Span};
 
 fn node(catalog: &Catalog, name: &str) -> ResolvedNode {
     let node = Node { part: Some(name.to_owned()), ..Node::default() };
@@ -56,6 +56,8 @@ fn devices_are_as_many_as_published() {
         ("hgx-h100", 2, 8, 8),
         ("hgx-h200", 2, 8, 8),
         ("hgx-b200", 2, 8, 8),
+        ("hgx-b300", 2, 8, 8),
+        ("hgx-mi355x", 2, 8, 8),
         ("gb200-nvl72", 36, 72, 72),
         ("gh200-quad", 4, 4, 4),
         ("mi250x", 1, 8, 4),
@@ -94,6 +96,7 @@ fn scale_up_totals_are_the_published_ones() {
         ("hgx-h200", 900),
         ("gh200-quad", 900),
         ("hgx-b200", 1800),
+        ("hgx-b300", 1800),
         ("gb200-nvl72", 1800),
         // Seven links of 64 GB/s each way; three ports of 100 GbE to each of seven.
         ("hgx-mi300x", 896),
@@ -168,6 +171,52 @@ fn a_tray_reaches_the_others_by_nvlink_alone() {
     assert_eq!(class(&machine, "gpu0", "nic71"), PathClass::Dis);
     let coherent = machine.links().iter().filter(|link| link.kind == LinkKind::Coherent).count();
     assert_eq!(coherent, 72);
+    let seen = machine.system_of(machine.find("numa1").unwrap());
+    let own: Vec<usize> = (0..72).filter(|gpu| seen[machine.gpus()[*gpu].index()]).collect();
+    assert_eq!(own, [0, 1, 2, 3]);
+}
+
+/// Pearson, arXiv 2302.14827: a die reaches the memory of every domain by its own link to the processor, at the same rate; between dies
+/// kernels get 4, 2 or 1 links (some 154, 77 and 38 GB/s here).
+#[test]
+fn dies_of_mi250x_reach_hosts_by_their_own_link_and_peers_by_as_many_as_there_are() {
+    let machine = machine(&catalog(), "mi250x");
+    let rate = |from: &str, to: &str| {
+        let path = machine.path(machine.find(from).unwrap(), machine.find(to).unwrap(), Purpose::Copy).unwrap();
+        let passed = path.steps.iter().filter(|step| machine.link(step.link).kind.is_scale_up()).count();
+        (passed, (path.rate(&machine, Access::Write).as_bps() as f64 / 8e8).round() / 10.0)
+    };
+    for gpu in 0..8 {
+        for numa in 0..4 {
+            assert_eq!(rate(&format!("gpu{gpu}-memory"), &format!("numa{numa}-memory")), (0, 28.0), "gpu{gpu} numa{numa}");
+        }
+    }
+    assert_eq!(["gpu1", "gpu6", "gpu2"].map(|to| rate("gpu0", to)), [(1, 154.0), (1, 77.0), (1, 38.5)]);
+}
+
+/// UALink 200G 1.0: 256 B in 268 B of transactions, 628 of 640 B of a flit: the consortium tells of 93 %. Broadcom: less than 400 ns from
+/// accelerator to accelerator through Tomahawk Ultra.
+#[test]
+fn pods_carry_what_their_flits_leave() {
+    let catalog = catalog();
+    for (name, share, latency) in
+        [("lab-ualink-64", 256.0 / 268.0 * 628.0 / 640.0, 450), ("lab-sue-64", 256.0 / 272.0 * 2176.0 / 2214.0, 400)]
+    {
+        let machine = machine(&catalog, name);
+        let path = machine.path(machine.find("gpu0").unwrap(), machine.find("gpu63").unwrap(), Purpose::Copy).unwrap();
+        let found = path.rate(&machine, Access::Write).as_bps() as f64 / 6.4e12;
+        assert!((found / share - 1.0).abs() < 1e-4, "{name}: {found} for {share}");
+        assert_eq!(path.latency(&machine), Span::from_ns(latency), "{name}");
+        // Data one way, answers the other.
+        let uses = machine.uses(&path, Access::Write);
+        assert_eq!((path.steps.len(), uses.len()), (2, 4), "{name}");
+    }
+    // With credits for half of what is in flight a link carries half of its rate.
+    let mut part = node(&catalog, "lab-ualink-64").layout.scale_up.unwrap().part;
+    let loop_time = Span::from_ns(200);
+    assert_eq!(part.credited_rate(4, loop_time), Rate::from_gbps(800));
+    part.credits.as_mut().unwrap().value = Bytes(2500);
+    assert_eq!(part.credited_rate(4, loop_time), Rate::from_gbps(400));
 }
 
 #[test]

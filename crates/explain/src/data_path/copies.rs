@@ -73,6 +73,8 @@ impl Bench {
             GpuTool::NvBandwidth if tests.is_empty() => TESTS.iter().filter_map(|name| self.test(name)).collect(),
             GpuTool::NvBandwidth => tests.iter().filter_map(|name| self.test(name)).collect(),
             GpuTool::P2p => TESTS.iter().filter(|name| name.starts_with("device_to_device")).filter_map(|name| self.test(name)).collect(),
+            // Its operations are no copies from one memory to another.
+            GpuTool::ScaleUp => Vec::new(),
             GpuTool::BabelStream => vec![copy("Copy", own, own, By::Mover(Mover::Kernel(0)))],
         }
     }

@@ -91,8 +91,13 @@ impl Inside {
         let size = Bytes(asked.size).saturating_u32();
         let mapped = node.gpu.as_ref().is_some_and(|gpu| gpu.mapped.is_some());
         let waits = benchmark.traits().measures == Measures::Latency;
-        let message = Between { size, sender: (&homes[0], sender), receiver: (&homes[1], receiver), local, waits, mapped };
+        let numas = machine.numas();
+        let numa = |home: &RankLocation| numas.get(home.numa as usize).copied();
+        let beside = local && numa(&homes[0]).zip(numa(&homes[1])).is_some_and(|(own, other)| !machine.system_of(own)[other.index()]);
+        let local = local && !beside;
+        let message = Between { size, sender: (&homes[0], sender), receiver: (&homes[1], receiver), local, beside, waits, mapped };
         let decision = Decision::of(mpi, &message);
+        let local = local || matches!(decision.sender, CopyMethod::Peers { .. });
         let gpu = mpi.gpu.as_ref().filter(|gpu| gpu.aware);
         let cut = !local && mpi.psm2.is_none() && mpi.rails == RailPolicy::Stripe && asked.size > mpi.stripe_limit.as_u64();
         let rails = [(&homes[0], decision.sender), (&homes[1], decision.receiver)].map(|(home, means)| rails(home, means, gpu));

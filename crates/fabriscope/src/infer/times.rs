@@ -124,7 +124,7 @@ impl Direct {
         let (ports, compute) = (gpu.scale_up.as_ref()?, gpu.compute.as_ref()?);
         let gap = compute.graph_gap.as_ref().map_or(*compute.gap, |gap| **gap);
         let links = catalog.interconnect(&ports.interconnect).ok()?;
-        Some(Direct { rate: links.data_rate(ports.links), latency: *links.latency, gap, per_node })
+        Some(Direct { rate: links.data_rate(ports.links), latency: links.crossing(), gap, per_node })
     }
     /// Up to 8 MiB, two to eight GPUs side by side on a node.
     fn takes(&self, bytes: Bytes, group: Group) -> bool {

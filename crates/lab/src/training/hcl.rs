@@ -63,7 +63,7 @@ impl HclTimes {
             per_node: node.gpus,
             network,
             pair: interconnect.data_rate(joined.links),
-            hop: *interconnect.latency,
+            hop: interconnect.crossing(),
             rails: (node.nics / node.gpus.max(1)).max(1),
             start: *library.call + *library.simple.start,
             step: *library.simple.begin + *library.simple.end,

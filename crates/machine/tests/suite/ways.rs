@@ -57,7 +57,7 @@ proptest! {
         let mut drawing = Drawing::new(1);
         let nic = drawing.builder.vertex(Vertex::new(VertexKind::Nic, "nic"));
         let tlp = |payload, overhead| Tlp { payload: Bytes(payload), overhead: Bytes(overhead) };
-        let framing = Framing { write: tlp(payload, overhead), read: tlp(64, overhead), request: tlp(request, asking) };
+        let framing = Framing { write: tlp(payload, overhead), read: tlp(64, overhead), request: tlp(request, asking), ..Framing::NONE };
         let link = Link::new(drawing.bridges[0], nic, SLOT, Rate::from_gbps(gbps), Span::from_ns(100));
         drawing.builder.link(Link { framing, ..link });
         let machine = drawing.done();

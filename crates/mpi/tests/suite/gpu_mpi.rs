@@ -25,7 +25,7 @@ const COSTS: DeviceCosts = DeviceCosts {
         ipc_open: Span::from_us(100),
         ipc_use: Span::from_ns(200),
     },
-    copy_engines: CopyEngines { count: 2, rate: Some(Rate::from_gbps(1000)) },
+    copy_engines: CopyEngines { count: 2, rate: Some(Rate::from_gbps(1000)), own_rate: None },
     coherent: false,
     pageable: None,
     managed: Some(Managed { gpu_batch: Span::from_us(30), batch: 256, core_fault: Span::from_us(12), prefetch: Span::from_us(7) }),
@@ -109,12 +109,20 @@ fn with_gpus(nics: u32, change: impl FnOnce(&mut Mpi, &mut GpuProtocol)) -> Reso
 }
 
 fn at(parts: &ResolvedCluster, nodes: [u32; 2], mains: Vec<Main>) -> Run {
-    let cluster = Cluster::new(parts.clone()).unwrap().with(inside(parts.sole().node.nics));
+    on(parts, inside(parts.sole().node.nics), nodes, mains)
+}
+
+fn on(parts: &ResolvedCluster, inside: Inside, nodes: [u32; 2], mains: Vec<Main>) -> Run {
+    let cluster = Cluster::new(parts.clone()).unwrap().with(inside);
     PacketEngine.run(&cluster, Job::programs(nodes.into(), mains), &RunOptions::default(), 1).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// A round trip of `size` bytes in its steady state, halved; and the run.
-fn ping_pong(parts: &ResolvedCluster, nodes: [u32; 2], [sender, receiver]: [Buffer; 2], size: u32) -> (Span, Run) {
+fn ping_pong(parts: &ResolvedCluster, nodes: [u32; 2], buffers: [Buffer; 2], size: u32) -> (Span, Run) {
+    ping_pong_on(parts, inside(parts.sole().node.nics), nodes, buffers, size)
+}
+
+fn ping_pong_on(parts: &ResolvedCluster, inside: Inside, nodes: [u32; 2], [sender, receiver]: [Buffer; 2], size: u32) -> (Span, Run) {
     let world = World::new(parts.sole().software.mpi.as_ref().unwrap(), &target(parts), 2);
     let taken = Record::new(Span::ZERO);
     let main = || -> Main {
@@ -138,7 +146,7 @@ fn ping_pong(parts: &ResolvedCluster, nodes: [u32; 2], [sender, receiver]: [Buff
             })
         })
     };
-    let run = at(parts, nodes, vec![main(), main()]);
+    let run = on(parts, inside, nodes, vec![main(), main()]);
     let span = *taken.lock();
     (span, run)
 }
@@ -263,6 +271,44 @@ fn within_a_node_short_messages_are_stored_and_long_ones_copied_from_the_peer() 
 }
 
 /// What the sends of 1 MiB from GPU to GPU took, in order; and when the run ended.
+/// Two trays with a processor, a GPU and an adapter each; only the link between the GPUs joins them.
+fn trays() -> Inside {
+    let mut b = Machine::builder();
+    let pcie = LinkKind::Pcie { generation: 3, lanes: 16 };
+    let gpus = [0, 1].map(|tray| {
+        let numa = b.vertex(Vertex::new(VertexKind::Numa { package: tray }, format!("numa{tray}")));
+        let memory = b.vertex(Vertex::new(VertexKind::HostMemory, format!("memory{tray}")));
+        b.link(Link::new(numa, memory, LinkKind::Memory, Rate::from_gbps(8000), Span::ZERO));
+        let bridge = b.vertex(Vertex::new(VertexKind::HostBridge, format!("bridge{tray}")));
+        b.link(Link::new(numa, bridge, LinkKind::Die, Rate::from_gbps(8000), Span::ZERO));
+        let gpu = b.vertex(Vertex::new(VertexKind::Gpu, format!("gpu{tray}")));
+        let hbm = b.vertex(Vertex::new(VertexKind::DeviceMemory, format!("hbm{tray}")));
+        b.link(Link::new(gpu, hbm, LinkKind::Memory, Rate::from_gbps(8000), Span::ZERO));
+        b.link(Link::new(bridge, gpu, pcie, Rate::from_gbps(80), Span::ZERO));
+        let nic = b.vertex(Vertex::new(VertexKind::Nic, format!("mlx5_{tray}")));
+        b.link(Link::new(bridge, nic, pcie, Rate::from_gbps(126), Span::ZERO));
+        gpu
+    });
+    b.link(Link::new(gpus[0], gpus[1], LinkKind::NvLink { generation: 5, links: 2 }, Rate::from_gbps(400), Span::ZERO));
+    Inside { machine: b.build().unwrap(), costs: COSTS }
+}
+
+#[test]
+fn between_trays_the_network_carries_all_but_long_messages_from_gpu_to_gpu() {
+    let parts = with_gpus(2, |_, _| {});
+    let size = 4 << 20;
+    // 50 B/ns between the GPUs: 83.9 us; the announcement and the answer cross the network, payload does not.
+    let (time, run) = ping_pong_on(&parts, trays(), [0, 0], [D, D], size);
+    close(time, Span::from_ps(83_886_080), Span::from_us(15));
+    assert!(run.stats.bytes_delivered < 10_000, "{}", run.stats.bytes_delivered);
+    // No memory is shared: short ones and those of the host are packets. Within a tray neither is.
+    for (buffers, size) in [([D, D], 100), ([H, H], 100), ([H, H], size), ([D, H], size)] {
+        let (_, run) = ping_pong_on(&parts, trays(), [0, 0], buffers, size);
+        assert!(run.stats.bytes_delivered >= 6 * u64::from(size), "{buffers:?} {size}: {}", run.stats.bytes_delivered);
+    }
+    assert_eq!(ping_pong(&parts, [0, 0], [H, H], 100).1.stats.bytes_delivered, 0);
+}
+
 fn sends(parts: &ResolvedCluster, nodes: [u32; 2]) -> (Vec<Span>, Time) {
     let world = World::new(parts.sole().software.mpi.as_ref().unwrap(), &target(parts), 2);
     let spans = Record::new(Vec::new());

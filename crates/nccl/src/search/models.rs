@@ -111,13 +111,18 @@ const MODELS: [Model; 4] = [
     },
 ];
 
+/// MI350 is joined as MI300 is. Basis: assumed; RCCL gives links of both the same rate (src/graph/topo.h).
+const fn alike(gfx: u32) -> u32 {
+    if gfx == 0x950 { 0x942 } else { gfx }
+}
+
 impl Model {
     fn fits(&self, topology: &Topology) -> bool {
         let pair = |a: usize, b: usize| self.linked.is_empty() || self.linked.contains(&(a.min(b), a.max(b)));
         let count = topology.gpus() == self.gpus && topology.adapters() == self.adapters;
         let all = (0..self.gpus).flat_map(|a| (0..a).map(move |b| (a, b)));
         count
-            && topology.facts.architecture == Architecture::Gfx(self.gfx)
+            && matches!(topology.facts.architecture, Architecture::Gfx(gfx) if alike(gfx) == self.gfx)
             && all.into_iter().all(|(a, b)| (topology.between(a, b).0 == PathType::Nvl) == pair(a, b))
     }
 

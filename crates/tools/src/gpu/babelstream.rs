@@ -89,7 +89,8 @@ mod tests {
     fn written_bytes_cost_more_and_a_kernel_takes_its_start() {
         // 1 B/ns read; a written byte counts 1.2.
         let (title, read_rate) = (String::new(), Rate::from_gbps(8));
-        let gpu = GpuTarget { title, count: 1, buses: Vec::new(), read_rate, write_cost: 200, launch: Span::from_us(5) };
+        let (launch, buses) = (Span::from_us(5), Vec::new());
+        let gpu = GpuTarget { title, count: 1, own: 1, switches: None, buses, read_rate, write_cost: 200, launch };
         assert_eq!(time(&gpu, Bytes(2_000_000), Bytes::ZERO), Span::from_us(2005));
         assert_eq!(time(&gpu, Bytes(2_000_000), Bytes(1_000_000)), Span::from_us(3205));
     }

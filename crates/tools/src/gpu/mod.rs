@@ -1,6 +1,8 @@
-//! Programs on the GPUs of one node, without a network: bandwidth of copies and of memory, stores and loads of a core.
+//! Programs on the GPUs of one node, without a network: bandwidth of copies and of memory, stores and loads of a core, collective
+//! operations by loads and stores.
 //!
-//! Source: one file each names its tool. All run on the first node of the cluster, on one core.
+//! Source: one file each names its tool. All run on the first node of the cluster, on one core. Where a node is several trays with a
+//! system each, programs see the GPUs of the first; collective operations take those of all.
 
 mod babelstream;
 mod copybw;
@@ -8,6 +10,8 @@ mod copylat;
 mod gdrcopy;
 mod nvbandwidth;
 mod p2p;
+mod pod;
+mod scale_up;
 
 use fabriscope_node::{Devices, Memory, Mover, Process, Program, ProgramError, Record, Ties};
 use fabriscope_platform::{GpuTarget, Target};
@@ -29,10 +33,13 @@ pub enum GpuTool {
     P2p,
     /// `babelstream`: kernels on the own memory.
     BabelStream,
+    /// `scaleup_perf`: collective operations of accelerators behind switches, by loads and stores.
+    ScaleUp,
 }
 
 /// Every tool, in the order of a list.
-pub const TOOLS: [GpuTool; 5] = [GpuTool::CopyLat, GpuTool::CopyBw, GpuTool::NvBandwidth, GpuTool::P2p, GpuTool::BabelStream];
+pub const TOOLS: [GpuTool; 6] =
+    [GpuTool::CopyLat, GpuTool::CopyBw, GpuTool::NvBandwidth, GpuTool::P2p, GpuTool::BabelStream, GpuTool::ScaleUp];
 
 impl GpuTool {
     /// The name on the command line.
@@ -44,6 +51,7 @@ impl GpuTool {
             GpuTool::NvBandwidth => "nvbandwidth",
             GpuTool::P2p => "p2pBandwidthLatencyTest",
             GpuTool::BabelStream => "babelstream",
+            GpuTool::ScaleUp => "scaleup_perf",
         }
     }
     /// One line of help.
@@ -55,13 +63,15 @@ impl GpuTool {
             GpuTool::NvBandwidth => "bandwidth of copies between host and GPUs and among GPUs",
             GpuTool::P2p => "bandwidth and latency between all GPUs of a node",
             GpuTool::BabelStream => "bandwidth of a GPU's memory under STREAM kernels",
+            GpuTool::ScaleUp => "collective operations of accelerators behind switches (UALink, Scale-Up Ethernet), by loads and stores",
         }
     }
     /// What the program is.
     #[must_use]
     pub fn traits(self) -> Traits {
-        let measures = if self == GpuTool::CopyLat { Measures::Latency } else { Measures::Bandwidth };
-        Traits { measures, ranks: Ranks::One, sizes: SizeOption::Fixed, data: Data::OnGpus, ..Traits::new(Suite::Gpu, Operation::Copy) }
+        let measures = if matches!(self, GpuTool::CopyLat | GpuTool::ScaleUp) { Measures::Latency } else { Measures::Bandwidth };
+        let operation = if self == GpuTool::ScaleUp { Operation::Exchange } else { Operation::Copy };
+        Traits { measures, ranks: Ranks::One, sizes: SizeOption::Fixed, data: Data::OnGpus, ..Traits::new(Suite::Gpu, operation) }
     }
     pub(crate) fn options(self) -> &'static [Opt] {
         match self {
@@ -70,7 +80,12 @@ impl GpuTool {
             GpuTool::NvBandwidth => nvbandwidth::OPTIONS,
             GpuTool::P2p => p2p::OPTIONS,
             GpuTool::BabelStream => babelstream::OPTIONS,
+            GpuTool::ScaleUp => scale_up::OPTIONS,
         }
+    }
+    /// What stands below the options of its help.
+    const fn notes(self) -> &'static str {
+        if matches!(self, GpuTool::ScaleUp) { scale_up::NOTES } else { "" }
     }
     /// Reads the command line and makes the program.
     ///
@@ -79,9 +94,10 @@ impl GpuTool {
     pub fn prepare(self, args: &[String], target: &Target) -> Result<Prepared, UsageError> {
         let parsed = arguments::parse(self.name(), self.options(), args)?;
         if parsed.options.iter().any(|given| given.name == HELP.long) {
-            return Err(UsageError::Help { text: arguments::help(self.name(), self.about(), self.options(), "") });
+            return Err(UsageError::Help { text: arguments::help(self.name(), self.about(), self.options(), self.notes()) });
         }
-        let gpu = gpus(self.name(), target)?;
+        let all = gpus(self.name(), target)?;
+        let gpu = if self == GpuTool::ScaleUp { all } else { all.of_one_system() };
         if let Some(operand) = parsed.operands.first().filter(|_| self != GpuTool::NvBandwidth) {
             return Err(UsageError::Operand { tool: self.name().to_owned(), operand: operand.clone() });
         }
@@ -91,6 +107,7 @@ impl GpuTool {
             GpuTool::NvBandwidth => nvbandwidth::prepare(&parsed, gpu),
             GpuTool::P2p => p2p::prepare(&parsed, gpu),
             GpuTool::BabelStream => babelstream::prepare(&parsed, gpu),
+            GpuTool::ScaleUp => scale_up::prepare(&parsed, gpu),
         }
     }
 }

@@ -281,6 +281,8 @@ fn gpus(title: &str) -> Target {
     let gpu = fabriscope_platform::GpuTarget {
         title: title.to_owned(),
         count: 2,
+        own: 2,
+        switches: None,
         buses,
         read_rate: fabriscope_units::Rate::from_gbps(12_000),
         write_cost: 0,

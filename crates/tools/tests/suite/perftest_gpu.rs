@@ -51,6 +51,8 @@ fn try_run(line: &str, gpudirect: bool) -> Result<ToolOutput, EngineError> {
     let gpu = GpuTarget {
         title: "NVIDIA K80".to_owned(),
         count: 2,
+        own: 2,
+        switches: None,
         buses: Vec::new(),
         read_rate: Rate::from_gbps(2000),
         write_cost: 0,

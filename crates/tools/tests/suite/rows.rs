@@ -11,6 +11,7 @@ use fabriscope_tools::{Data, Exchange, Measures, Operation, PerNode, Ranks, Size
 /// A cluster that has what the tools of a suite need, and how many of its nodes take part.
 fn place(traits: &Traits) -> (&'static str, u32) {
     match (traits.suite, traits.data) {
+        (Suite::Gpu, _) if traits.operation == Operation::Exchange => ("lab-ualink", 1),
         (Suite::Gpu, _) => ("gdrcopy-v100", 1),
         (Suite::Experts, _) => ("azure-ndh100v5", 2),
         (Suite::Hccl, _) => ("gaudi2-1024", 1),
@@ -48,6 +49,7 @@ fn line(tool: Tool, traits: &Traits) -> String {
         (Suite::Experts, _) if traits.measures == Measures::Bandwidth && tool.name() == "efa_alltoall" => "--msgs 4",
         (Suite::Experts, _) => "--num-tokens 8",
         (Suite::Hccl, _) => "--size 1m --loop 2",
+        (Suite::Gpu, Operation::Exchange) => "-b 8 -e 8",
         (Suite::Gpu | Suite::Wafer, _) => "",
     };
     let size = match traits.sizes {
