@@ -9,7 +9,7 @@ use fabriscope_units::{Rate, Ratio, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Kind, Part};
+use super::{CxlFlit, CxlLink, Kind, Part};
 use crate::error::Problem;
 use crate::sourced::Sourced;
 
@@ -86,6 +86,9 @@ pub struct Interconnect {
     pub read_requests: Sourced<Ratio>,
     /// From the last bit at one end to the first at whatever lies behind the other end.
     pub latency: Sourced<Span>,
+    /// Flits, ports and credits, where it is CXL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cxl: Option<CxlLink>,
 }
 
 impl Interconnect {
@@ -110,6 +113,9 @@ impl Part for Interconnect {
     fn check(&self) -> Result<(), Problem> {
         if self.data_rate(1).as_bps() == 0 {
             return Err(Problem::at(&["link_rate", "value"], "nothing is left of the link for data", "check the rate and `efficiency`"));
+        }
+        if self.cxl.as_ref().is_some_and(|cxl| cxl.flit != CxlFlit::Small && self.generation.unwrap_or(1) < 3) {
+            return Err(Problem::at(&["cxl", "flit"], "flits of 256 B before CXL 3", "use flit = \"68B\", or generation = 3"));
         }
         Ok(())
     }
