@@ -20,7 +20,9 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster) -> Result<ResolvedIp
         let help = "remove `mode`: Ethernet has no modes of IP over InfiniBand";
         return Err(Problem::at(&["ip", "mode"], "connected mode on Ethernet", help));
     }
+    let frame = catalog.link(&cluster.link).ok().and_then(|link| link.frame.as_ref());
     let (usual, most) = match (layer, ip.mode) {
+        _ if frame.is_some() => frame.map_or((USUAL_ETHERNET, USUAL_ETHERNET), |frame| (*frame.mtu, *frame.mtu)),
         (Layer::Ethernet, _) => (USUAL_ETHERNET, LARGEST_ETHERNET),
         (Layer::InfiniBand, IpoibMode::Datagram) => (cluster.mtu - ENCAPSULATION, cluster.mtu - ENCAPSULATION),
         (Layer::InfiniBand, IpoibMode::Connected) => (CONNECTED, CONNECTED),

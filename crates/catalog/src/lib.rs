@@ -78,9 +78,11 @@ pub use part::{
     PcieSlot, Perftest, Pfc, RailPolicy, Rdma, Rendezvous, RootComplex, SharedMemory, SingleCopy, Slots, Software, Switch, TagMatching,
 };
 pub use part::{Bottleneck, Convolution, Convolutional, Crossing, Linear, NetLayer, Pool, Recommendation};
+pub use part::{Bus, LinkFrame};
 pub use part::{CallsOverRdma, CallsOverStreams, OneSidedFetch, RpcLibrary, ShuffleJob, ShuffleLibrary};
 pub use part::{CollectiveRule, CollectiveRules, MapBy, Occasion};
 pub use part::{Controller, Drive, FileSystem, Medium, Positioning, PublishedRates, Routers, Servers, Uplinks};
+pub use part::{CoreLoads, CxlCredits, CxlFlit, CxlLink, CxlPeer, CxlPool, CxlSharing, DramTiming};
 pub use part::{Dpu, DpuMode, Offload};
 pub use part::{EachRegistration, MulticastProtocol};
 pub use part::{ExpertLibrary, Poster, TokenForwarding};

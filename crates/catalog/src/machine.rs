@@ -162,11 +162,16 @@ impl Wiring<'_> {
     pub(crate) fn slot_of(&mut self, root: &RootComplex, above: VertexId, below: VertexId, slot: &ResolvedSlot, latency: Span) {
         let (generation, lanes) = (slot.part.generation, slot.lanes);
         let mut link = Link::new(above, below, LinkKind::Pcie { generation, lanes }, slot.part.tlp_rate(lanes), latency);
-        link.title = format!("PCIe {generation}.0 x{lanes}");
+        link.title = match slot.part.bus {
+            Some(_) => slot.part.title.clone(),
+            None => format!("PCIe {generation}.0 x{lanes}"),
+        };
+        let [write, read, request] = [&root.max_payload, &root.completion_payload, &root.max_read_request]
+            .map(|payload| slot.part.burst.as_ref().map_or(**payload, |burst| **burst));
         link.framing = Framing {
-            write: Tlp { payload: *root.max_payload, overhead: *slot.part.write_overhead },
-            read: Tlp { payload: *root.completion_payload, overhead: *slot.part.completion_overhead },
-            request: Tlp { payload: *root.max_read_request, overhead: *slot.part.read_request },
+            write: Tlp { payload: write, overhead: *slot.part.write_overhead },
+            read: Tlp { payload: read, overhead: *slot.part.completion_overhead },
+            request: Tlp { payload: request, overhead: *slot.part.read_request },
             ..Framing::NONE
         };
         self.builder.link(link);

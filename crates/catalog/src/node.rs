@@ -104,6 +104,8 @@ pub struct ResolvedSlot {
     pub part: Pcie,
     /// The number of lanes in use.
     pub lanes: u32,
+    /// Reads outstanding at most.
+    pub tags: Option<u32>,
 }
 
 /// Some links of one interconnect.

@@ -17,7 +17,9 @@ impl Catalog {
         let interconnect = |name: &str| self.interconnect(name);
         let mut pcie = Vec::new();
         for name in self.names(Kind::Pcie) {
-            if let AnyPart::Pcie(generation) = self.part(Kind::Pcie, name)? {
+            if let AnyPart::Pcie(generation) = self.part(Kind::Pcie, name)?
+                && generation.bus.is_none()
+            {
                 pcie.push(pcie_rate(part, generation));
             }
         }

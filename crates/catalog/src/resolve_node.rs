@@ -140,6 +140,10 @@ pub(crate) fn of_part(catalog: &Catalog, part: NodePart) -> Result<ResolvedNode,
         (Some(gpu), Some(gpus)) => way_to_gpu(catalog, gpu, gpus)?,
         _ => (None, None),
     };
+    let expander_link = part.expanders.as_ref().map(|group| bundle(catalog, &group.link, &["expanders", "link"])).transpose()?;
+    if let (Some(pool), Some(link)) = (part.expanders.as_ref().and_then(|group| group.pool.as_ref()), &expander_link) {
+        pool.check(&link.part)?;
+    }
     let layout = NodeLayout {
         socket_link: socket_link(catalog, &cpu, part.socket_link.as_ref(), part.sockets)?,
         uplinks,
@@ -147,7 +151,7 @@ pub(crate) fn of_part(catalog: &Catalog, part: NodePart) -> Result<ResolvedNode,
         gpu_link,
         scale_up: scale_up(catalog, &part, gpu.as_ref())?,
         nic_link: nics.host_link.as_ref().map(|link| bundle(catalog, link, &["nics", "host_link"])).transpose()?,
-        expander_link: part.expanders.as_ref().map(|group| bundle(catalog, &group.link, &["expanders", "link"])).transpose()?,
+        expander_link,
         part,
     };
     let (sockets, gpus, nics) = (layout.part.sockets.saturating_mul(layout.part.trays), layout.part.gpus(), layout.part.nics());
@@ -232,26 +236,36 @@ fn bundle(catalog: &Catalog, bundle: &Bundle, path: &[&str]) -> Result<ResolvedB
 /// The lesser of connector and slot; a generation that does not exist is told at `path`.
 pub(crate) fn slot(catalog: &Catalog, slot: Option<PcieSlot>, connector: PcieSlot, path: &[&str]) -> Result<ResolvedSlot, Problem> {
     let given = slot.unwrap_or(connector);
-    let slot = PcieSlot { generation: given.generation.min(connector.generation), lanes: given.lanes.min(connector.lanes) };
-    let find = |generation: u32| {
+    if given.bus.is_some() != connector.bus.is_some() {
+        let message = format!("a device for the {} in a slot of the {}", connector.noun(), given.noun());
+        return Err(Problem::at(path, message, "give the slot the bus of the device, or choose another device"));
+    }
+    let slot = PcieSlot {
+        generation: given.generation.min(connector.generation),
+        lanes: given.lanes.min(connector.lanes),
+        bus: given.bus.min(connector.bus),
+        tags: given.tags.into_iter().chain(connector.tags).min(),
+    };
+    let find = |wanted: PcieSlot| {
         catalog.parts().find_map(|part| match part {
-            AnyPart::Pcie(pcie) if pcie.generation == generation => Some(&**pcie),
+            AnyPart::Pcie(pcie) if pcie.generation == wanted.generation && pcie.bus == wanted.bus => Some(&**pcie),
             _ => None,
         })
     };
     // The slot as written must exist too, even where the connector is the lesser.
-    if find(given.generation).is_some()
-        && let Some(part) = find(slot.generation)
+    if find(given).is_some()
+        && let Some(part) = find(slot)
     {
-        return Ok(ResolvedSlot { part: Pcie::clone(part), lanes: slot.lanes });
+        let tags = part.tags.as_ref().map(|tags| **tags).into_iter().chain(slot.tags).min();
+        return Ok(ResolvedSlot { part: Pcie::clone(part), lanes: slot.lanes, tags });
     }
     let known = catalog.parts().filter_map(|part| match part {
-        AnyPart::Pcie(pcie) => Some(pcie.generation.to_string()),
+        AnyPart::Pcie(pcie) if pcie.bus.is_none() => Some(pcie.generation.to_string()),
         _ => None,
     });
-    let wrong = if find(given.generation).is_none() { given.generation } else { slot.generation };
+    let wrong = if find(given).is_none() { given } else { slot };
     let help = format!("the {}s of the catalogue are {}", Kind::Pcie, known.collect::<Vec<_>>().join(", "));
-    Err(Problem::at(path, format!("there is no PCIe generation {wrong}"), help))
+    Err(Problem::at(path, format!("there is no {}", wrong.noun()), help))
 }
 
 /// Adapters that the graph of a made-up node shows at most.

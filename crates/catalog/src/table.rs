@@ -70,9 +70,11 @@ impl Catalog {
             }
         }
         if let AnyPart::Nic(nic) = part
-            && !self.parts().any(|part| matches!(part, AnyPart::Pcie(pcie) if pcie.generation == nic.pcie.generation))
+            && !self
+                .parts()
+                .any(|part| matches!(part, AnyPart::Pcie(pcie) if pcie.generation == nic.pcie.generation && pcie.bus == nic.pcie.bus))
         {
-            let message = format!("there is no PCIe generation {}", nic.pcie.generation);
+            let message = format!("there is no {}", nic.pcie.noun());
             return Err(self.located(part, Problem::at(&["pcie", "generation"], message, "add it to pcie/, or use another")));
         }
         if let AnyPart::Nic(nic) = part {

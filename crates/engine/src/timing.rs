@@ -4,9 +4,11 @@ use fabriscope_catalog::{BlueFlame, Interface, IpoibMode, Layer, NumaDistance, O
 use fabriscope_machine::Machine;
 use fabriscope_nic::NicCosts;
 use fabriscope_node::sockets::Bandwidth;
-use fabriscope_node::{Blueflame, CpuCosts, DeviceCosts, DoorbellPolicy, Managed, Mapped, Memory, Pageable, PcieTiming, Reach, Sockets};
+use fabriscope_node::{
+    Blueflame, CpuCosts, DeviceCosts, DoorbellPolicy, Managed, Mapped, Memory, Pageable, PcieTiming, Reach, Sockets, Wires,
+};
 use fabriscope_psm2::AdapterSettings;
-use fabriscope_tcp::kernel::{Framing, KernelParameters, Settings};
+use fabriscope_tcp::kernel::{Frames, Framing, KernelParameters, Settings};
 use fabriscope_tcp::{Algorithm, Config};
 use fabriscope_units::{Bytes, Rate, Span};
 use fabriscope_verbs::iwarp::{self, Mpa};
@@ -30,16 +32,19 @@ fn bus(parts: &ResolvedCluster, slot: &ResolvedSlot) -> PcieTiming {
         NumaDistance::Local => Span::ZERO,
         NumaDistance::Remote => root.numa_penalty.value,
     };
+    let burst = slot.part.burst.as_ref().map(|burst| **burst);
     PcieTiming {
         tlp_rate: slot.part.tlp_rate(slot.lanes),
         read_latency: root.dma_read_latency.value + penalty + switch * 2,
         write_latency: root.dma_write_latency.value + penalty + switch,
-        max_payload: root.max_payload.value,
-        max_read_request: root.max_read_request.value,
-        completion_payload: root.completion_payload.value,
+        max_payload: burst.unwrap_or(root.max_payload.value),
+        max_read_request: burst.unwrap_or(root.max_read_request.value),
+        completion_payload: burst.unwrap_or(root.completion_payload.value),
         write_overhead: slot.part.write_overhead.value,
         read_overhead: slot.part.read_request.value,
         completion_overhead: slot.part.completion_overhead.value,
+        wires: if slot.part.bus.is_some() { Wires::Shared } else { Wires::EachWay },
+        tags: slot.tags,
     }
 }
 
@@ -156,7 +161,15 @@ pub fn doorbell(parts: &ResolvedCluster) -> DoorbellPolicy {
 pub fn ip(parts: &ResolvedCluster) -> Settings {
     let kernel = &parts.ip.kernel;
     let (small, path_mtu) = (Bytes::saturating_u32, parts.mtu);
+    let frame = parts.sole().link.frame.as_ref().map(|frame| Frames {
+        encapsulation: small(*frame.encapsulation),
+        payload: small(*frame.payload),
+        overhead: small(*frame.overhead),
+        filled: frame.filled,
+        mtu: small(*frame.mtu),
+    });
     let framing = match (parts.link_layer.layer(), parts.ip.mode) {
+        _ if frame.is_some() => frame.map_or(Framing::Ethernet, Framing::Framed),
         (Layer::Ethernet, _) => Framing::Ethernet,
         (Layer::InfiniBand, IpoibMode::Datagram) => Framing::InfinibandDatagram,
         (Layer::InfiniBand, IpoibMode::Connected) => Framing::InfinibandConnected { path_mtu: small(path_mtu) },

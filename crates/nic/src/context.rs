@@ -163,6 +163,8 @@ mod tests {
             write_overhead: Bytes(24),
             read_overhead: Bytes(24),
             completion_overhead: Bytes(20),
+            wires: fabriscope_node::Wires::EachWay,
+            tags: None,
         })
     }
     const MISS: u64 = 400_000 + 23_680;

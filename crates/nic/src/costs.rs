@@ -141,6 +141,8 @@ pub(crate) mod tests {
             write_overhead: Bytes::ZERO,
             read_overhead: Bytes::ZERO,
             completion_overhead: Bytes::ZERO,
+            wires: fabriscope_node::Wires::EachWay,
+            tags: None,
         }
     }
 

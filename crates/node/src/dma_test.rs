@@ -17,6 +17,8 @@ fn link() -> Pcie {
         write_overhead: Bytes(0),
         read_overhead: Bytes(0),
         completion_overhead: Bytes(0),
+        wires: crate::Wires::EachWay,
+        tags: None,
     })
 }
 

@@ -49,7 +49,7 @@ pub use device::{CopyEngines, DeviceCosts, Devices, GpuCalls, Mapped, Memory, Mo
 pub use dma::{Crossing, DmaHops, DmaPath};
 pub use managed::{Managed, Pages, Toucher};
 pub use noise::Noise;
-pub use pcie::{Pcie, PcieTiming, ReadAhead, ReadStream};
+pub use pcie::{Pcie, PcieTiming, ReadAhead, ReadStream, Wires};
 pub use process::{Core, Main, Process, Program, Ties, UsedNics};
 pub use program_error::ProgramError;
 pub use reach::Reach;

@@ -4,8 +4,9 @@
 //! bandwidth after encoding, data-link overhead and per-TLP headers).
 //! Modelled: generation and lanes, encoding, ACK/flow-control/skip share, MPS, MRRS, completion size of the root
 //! complex, one direction each way as a serial resource, read round trip, posted writes, the opening read-ahead
-//! window of a NIC's send queue.
-//! Not modelled: tags as a separate limit (the read-ahead window stands for them), IOMMU misses, relaxed ordering.
+//! window of a NIC's send queue; tags, so many reads outstanding at most; buses before PCI Express, on which both
+//! directions take turns.
+//! Not modelled: IOMMU misses, relaxed ordering; which of two directions a bus serves first.
 
 use fabriscope_units::{Bytes, Rate, Span, Time};
 
@@ -32,6 +33,20 @@ pub struct PcieTiming {
     pub read_overhead: Bytes,
     /// Framing and header bytes of a completion TLP.
     pub completion_overhead: Bytes,
+    /// Whether both directions take turns on the wires.
+    pub wires: Wires,
+    /// Reads outstanding at most; no limit where there is none.
+    pub tags: Option<u32>,
+}
+
+/// Whose the wires are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Wires {
+    /// Each direction has its own.
+    #[default]
+    EachWay,
+    /// Both directions take turns on a bus.
+    Shared,
 }
 
 impl PcieTiming {
@@ -63,13 +78,17 @@ pub struct Pcie {
     timing: PcieTiming,
     towards_nic: Time,
     towards_memory: Time,
+    /// When a shared bus has carried everything.
+    bus: Time,
+    /// When all tags have come back.
+    tags: Time,
 }
 
 impl Pcie {
     /// An idle link.
     #[must_use]
     pub fn new(timing: PcieTiming) -> Pcie {
-        Pcie { timing, towards_nic: Time::ZERO, towards_memory: Time::ZERO }
+        Pcie { timing, towards_nic: Time::ZERO, towards_memory: Time::ZERO, bus: Time::ZERO, tags: Time::ZERO }
     }
 
     /// Speeds and latencies of the link.
@@ -94,11 +113,34 @@ impl Pcie {
 
     #[inline]
     fn read_after(&mut self, latency: Span, now: Time, amount: Bytes, gap: Span) -> Time {
+        let (request, data) = (self.timing.request_time(amount), self.timing.completion_time(amount));
         let asked = now.max(self.towards_memory);
-        self.towards_memory = asked + self.timing.request_time(amount);
+        self.towards_memory = asked + request;
         let first = (now + latency).max(self.towards_nic + gap);
-        self.towards_nic = first + self.timing.completion_time(amount);
+        self.towards_nic = (first + data).max(self.turns(now, request + data)).max(self.tagged(latency, now, amount));
         self.towards_nic
+    }
+
+    /// When a shared bus has carried what it was asked for, `busy` from `now` on included: it is never idle while something waits.
+    #[inline]
+    fn turns(&mut self, now: Time, busy: Span) -> Time {
+        if self.timing.wires == Wires::Shared {
+            self.bus = self.bus.max(now) + busy;
+        }
+        self.bus
+    }
+
+    /// When the reads of `amount` have had a tag each: it is held for a round trip.
+    #[inline]
+    fn tagged(&mut self, latency: Span, now: Time, amount: Bytes) -> Time {
+        if let Some(tags) = self.timing.tags {
+            let request = self.timing.max_read_request.min(amount);
+            let requests = amount.0.div_ceil(self.timing.max_read_request.0.max(1)).max(1);
+            let held = latency + self.timing.completion_time(request);
+            let all = held.as_ps().saturating_mul(requests) / u64::from(tags.max(1));
+            self.tags = self.tags.max(now) + Span::from_ps(all);
+        }
+        self.tags
     }
 
     /// A core stores `amount` into the NIC, blocks of 64 bytes, the last of which would be there at `now` on an idle link; returns
@@ -106,14 +148,15 @@ impl Pcie {
     pub fn store(&mut self, now: Time, amount: Bytes) -> Time {
         let blocks = amount.0.div_ceil(64).max(1);
         let busy = self.timing.tlp_rate.time(Bytes(amount.0 + blocks * self.timing.write_overhead.0));
-        self.towards_nic = now.max(self.towards_nic + busy);
+        self.towards_nic = now.max(self.towards_nic + busy).max(self.turns(now.saturating_sub(busy), busy));
         self.towards_nic
     }
 
     /// Writes `amount` to memory from `now` on; returns when the NIC has sent it and when it is visible.
     pub fn write(&mut self, now: Time, amount: Bytes) -> Written {
         let start = now.max(self.towards_memory);
-        let sent = start + self.timing.write_time(amount);
+        let busy = self.timing.write_time(amount);
+        let sent = (start + busy).max(self.turns(now, busy));
         self.towards_memory = sent;
         Written { sent, visible: sent + self.timing.write_latency }
     }
@@ -121,7 +164,8 @@ impl Pcie {
     /// The same to memory at the end of `way`, beyond the link: writes go in order, so that a slow hop keeps the link waiting.
     pub fn write_over(&mut self, way: &mut DmaHops<'_>, now: Time, amount: Bytes) -> Written {
         let start = now.max(self.towards_memory);
-        let sent = (start + self.timing.write_time(amount)).max(way.write(start, amount));
+        let busy = self.timing.write_time(amount);
+        let sent = (start + busy).max(way.write(start, amount)).max(self.turns(now, busy));
         self.towards_memory = sent;
         Written { sent, visible: sent + way.path.write_latency }
     }
@@ -209,7 +253,43 @@ mod tests {
             write_overhead: Bytes(24),
             read_overhead: Bytes(24),
             completion_overhead: Bytes(20),
+            wires: Wires::EachWay,
+            tags: None,
         })
+    }
+
+    #[test]
+    fn tags_limit_reads_to_requests_over_the_round_trip() {
+        // 8 reads of 512 B, each out for 350 ns and (512 + 4 · 20) B · 8 / 113.7 Gb/s = 41.65 ns: 4096 B in 391.65 ns, 10.46 GB/s.
+        let mut link = Pcie::new(PcieTiming { tags: Some(8), ..*gen3_x16().timing() });
+        let end = (0..1000).map(|_| link.read(Time::ZERO, Bytes(4096), Span::ZERO)).max().unwrap();
+        let rate = Rate::of(Bytes(4096 * 1000), end - Time::ZERO).as_bytes_per_s_f64() / 1e9;
+        assert!((rate - 10.46).abs() < 0.02, "{rate} GB/s");
+        // A single one is as fast as ever.
+        let mut idle = Pcie::new(PcieTiming { tags: Some(8), ..*gen3_x16().timing() });
+        assert_eq!(idle.read(Time::ZERO, Bytes(256), Span::ZERO), gen3_x16().read(Time::ZERO, Bytes(256), Span::ZERO));
+    }
+
+    #[test]
+    fn a_shared_bus_carries_both_directions_in_turn() {
+        // PCI-X, 64 bits at 133 MHz: 512 B and 6 clocks of 8 B each way, reads with a request of 6 clocks.
+        let clocks = Bytes(48);
+        let bus = PcieTiming {
+            tlp_rate: Rate::from_bps(64 * 133_333_333),
+            max_payload: Bytes(512),
+            max_read_request: Bytes(512),
+            completion_payload: Bytes(512),
+            write_overhead: clocks,
+            read_overhead: clocks,
+            completion_overhead: clocks,
+            wires: Wires::Shared,
+            ..*gen3_x16().timing()
+        };
+        let mut link = Pcie::new(bus);
+        let writes = (0..1000).map(|_| link.write(Time::ZERO, Bytes(512)).sent).max().unwrap();
+        let both = (0..1000).map(|_| link.read(Time::ZERO, Bytes(512), Span::ZERO)).max().unwrap();
+        // (512 + 48) B take 525 ns; a read takes that and 45 ns for its request.
+        assert!((writes.as_ps() as f64 / 1e6 - 525.0).abs() < 0.1 && (both.as_ps() as f64 / 1e6 - 525.0 - 570.0).abs() < 0.1, "{both:?}");
     }
 
     #[test]

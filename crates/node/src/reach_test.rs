@@ -20,6 +20,8 @@ fn bus() -> PcieTiming {
         write_overhead: Bytes(24),
         read_overhead: Bytes(24),
         completion_overhead: Bytes(20),
+        wires: crate::Wires::EachWay,
+        tags: None,
     }
 }
 

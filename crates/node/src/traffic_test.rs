@@ -60,6 +60,8 @@ fn node(gbps: u64) -> Node {
         write_overhead: Bytes(0),
         read_overhead: Bytes(0),
         completion_overhead: Bytes(0),
+        wires: crate::Wires::EachWay,
+        tags: None,
     };
     let reach = Reach::of(&machine, &timing, true);
     let devices = Devices::new(Rc::new(machine), COSTS);

@@ -8,6 +8,7 @@ use fabriscope_wire::Mtu;
 use crate::binding::Binding;
 use crate::dpu::{AdapterCores, DpuTarget};
 use crate::gpu::GpuTarget;
+use crate::loads::{Loads, Untold};
 use crate::nccl::{JobLibrary, Library};
 use crate::processor::Processor;
 use crate::unlike::Unlike;
@@ -81,6 +82,8 @@ pub struct Target {
     pub aggregation: Option<(String, Aggregation)>,
     /// The processors of a node, where it is known what their memory moves.
     pub processor: Option<Processor>,
+    /// What loads of its cores take on their way to memory; why nobody can tell where parts do not say it.
+    pub loads: Result<Loads, Untold>,
     /// The cores on its adapters, where these have some.
     pub cores: Option<AdapterCores>,
     /// Defaults of perftest, if the cluster's software has them; otherwise the tool's own.
@@ -179,6 +182,7 @@ impl Target {
             dpu: DpuTarget::of(&parts.sole().node),
             aggregation: parts.switch.as_ref().and_then(|switch| Some((switch.name.clone(), switch.aggregation.clone()?))),
             processor: Processor::of(&parts.sole().node.cpu, parts.sole().node.sockets),
+            loads: Loads::of(&parts.sole().node),
             cores: parts.sole().node.dpu.as_ref().and_then(AdapterCores::of),
             perftest: parts.sole().software.perftest.clone().or_else(|| parts.perftest.perftest.clone()),
             experts: parts.experts.iter().filter_map(|part| Some((part.name.clone(), part.interface, part.experts.clone()?))).collect(),

@@ -65,6 +65,7 @@ fn tools() -> String {
             Suite::Experts => "experts of a model",
             Suite::Hccl => "HCL",
             Suite::Wafer => "wafers",
+            Suite::Memory => "memories of a node",
             Suite::Single => "others",
         };
         let words = option(tool.name(), &format!("{}: {}", tool.name(), tool.about()));

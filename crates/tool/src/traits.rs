@@ -27,6 +27,8 @@ pub enum Suite {
     Hccl,
     /// Operations on a wafer.
     Wafer,
+    /// Loads and stores of cores.
+    Memory,
     /// A program that stands alone.
     Single,
 }

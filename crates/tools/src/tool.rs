@@ -15,6 +15,7 @@ use crate::collective;
 use crate::experts;
 use crate::gpu;
 use crate::hccl;
+use crate::memory;
 use crate::nccl_tests;
 use crate::omb;
 use crate::perftest;
@@ -58,6 +59,8 @@ pub enum Tool {
     Hccl,
     /// An operation on a wafer.
     Wafer(wafer::WaferTool),
+    /// A program on the memories of a node.
+    Memory(memory::MemoryTool),
 }
 
 impl Tool {
@@ -78,6 +81,7 @@ impl Tool {
             .chain(experts::TOOLS.into_iter().map(Tool::Experts))
             .chain([Tool::Hccl])
             .chain(wafer::TOOLS.into_iter().map(Tool::Wafer))
+            .chain(memory::TOOLS.into_iter().map(Tool::Memory))
     }
     /// The tool of this name.
     ///
@@ -111,6 +115,7 @@ impl Tool {
             Tool::Experts(tool) => tool.name(),
             Tool::Hccl => hccl::NAME,
             Tool::Wafer(tool) => tool.name(),
+            Tool::Memory(tool) => tool.name(),
         }
     }
     /// One line of help.
@@ -133,6 +138,7 @@ impl Tool {
             Tool::Experts(tool) => tool.about(),
             Tool::Hccl => hccl::ABOUT,
             Tool::Wafer(tool) => tool.about(),
+            Tool::Memory(tool) => tool.about(),
         }
     }
     /// What the program is and does.
@@ -155,6 +161,7 @@ impl Tool {
             Tool::Experts(tool) => tool.traits(),
             Tool::Hccl => hccl::traits(),
             Tool::Wafer(tool) => tool.traits(),
+            Tool::Memory(tool) => tool.traits(),
         }
     }
     /// The options of its own command line, where it has a table of them: all but `IMB-MPI1`, whose words are not those of others.
@@ -177,6 +184,7 @@ impl Tool {
             Tool::Experts(tool) => tool.options(),
             Tool::Hccl => hccl::OPTIONS,
             Tool::Wafer(_) => wafer::OPTIONS,
+            Tool::Memory(tool) => tool.options(),
         }
     }
     /// Whether a `--` among its options is its own: what follows is for one of its tests.
@@ -230,6 +238,7 @@ impl Tool {
             Tool::Experts(tool) => tool.prepare(args, target),
             Tool::Hccl => hccl::prepare(args, target),
             Tool::Wafer(tool) => tool.prepare(args, target),
+            Tool::Memory(tool) => tool.prepare(args, target),
         }
     }
 }

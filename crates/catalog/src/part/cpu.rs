@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::spliced::part;
-use super::{Bundle, CpuDgemm, Kind, Part};
+use super::{Bundle, CoreLoads, CpuDgemm, Kind, Part};
 use crate::error::Problem;
 use crate::sourced::Sourced;
 
@@ -109,6 +109,9 @@ cpu_parameters! {
             /// The links to another processor of the same model, all of them; none where it works alone.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub socket_link: Option<Bundle>,
+            /// What its loads take on their way to memory; where nothing is said, no program measures them one by one.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub loads: Option<CoreLoads>,
             /// How its cores multiply matrices of double precision; where nothing is said, HPL does not run on them.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub dgemm: Option<CpuDgemm>,

@@ -10,7 +10,7 @@ use fabriscope_units::{Bytes, Rate, Ratio, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Kind, Part};
+use super::{CxlFlit, CxlLink, Kind, Part};
 use crate::error::Problem;
 use crate::sourced::Sourced;
 
@@ -99,6 +99,9 @@ pub struct Interconnect {
     /// Room at the receiver of a link for which the sender has credits; where nothing is said, there is always room.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credits: Option<Sourced<Bytes>>,
+    /// Flits, ports and credits, where it is CXL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cxl: Option<CxlLink>,
 }
 
 /// What loads and stores take of a link: each transaction has a header, and so many bytes of transactions share a flit or frame.
@@ -254,6 +257,9 @@ impl Part for Interconnect {
         }
         if self.data_rate(1).as_bps() == 0 {
             return Err(Problem::at(&["link_rate", "value"], "nothing is left of the link for data", "check the rate and `efficiency`"));
+        }
+        if self.cxl.as_ref().is_some_and(|cxl| cxl.flit != CxlFlit::Small && self.generation.unwrap_or(1) < 3) {
+            return Err(Problem::at(&["cxl", "flit"], "flits of 256 B before CXL 3", "use flit = \"68B\", or generation = 3"));
         }
         Ok(())
     }

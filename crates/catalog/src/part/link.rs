@@ -1,10 +1,11 @@
 //! A link speed: lanes, signalling rate, encoding, and what is left for data.
 //!
-//! Source: InfiniBand Architecture Specification volume 2; IEEE 802.3.
-//! Modelled: the data rate after encoding, and the delay that error correction adds at every receiver.
+//! Source: InfiniBand Architecture Specification volume 2; IEEE 802.3; ITU-T I.432 and RFC 2684 for ATM; INCITS FC-FS for Fibre Channel.
+//! Modelled: the data rate after encoding, the delay that error correction adds at every receiver, the frames or cells that IP packets are
+//! cut into where they are not those of Ethernet or InfiniBand.
 //! Not modelled: bit errors, retraining, lanes that fail.
 
-use fabriscope_units::{Rate, Ratio, Span};
+use fabriscope_units::{Bytes, Rate, Ratio, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +36,35 @@ pub struct LinkSpeed {
     pub data_rate: Sourced<Rate>,
     /// Delay that forward error correction adds at each receiver.
     pub fec_latency: Sourced<Span>,
+    /// The year from which it could be bought.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub year: Option<u32>,
+    /// The error correction, by name: `RS(544,514)`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub correction: String,
+    /// What a short message took from program to program when it was new, for people: no model reads it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub published_latency: Option<Sourced<Span>>,
+    /// What IP packets are cut into, where it is neither Ethernet nor InfiniBand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frame: Option<LinkFrame>,
+}
+
+/// The frames or cells of a link that carry an IP packet.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LinkFrame {
+    /// Bytes that every packet gets besides: headers and trailer of the adaptation layer.
+    pub encapsulation: Sourced<Bytes>,
+    /// Largest payload of a frame.
+    pub payload: Sourced<Bytes>,
+    /// Bytes of a frame beside its payload.
+    pub overhead: Sourced<Bytes>,
+    /// Every frame is full: the last one is padded.
+    #[serde(default)]
+    pub filled: bool,
+    /// The largest IP packet.
+    pub mtu: Sourced<Bytes>,
 }
 
 impl LinkSpeed {
@@ -53,6 +83,11 @@ impl Part for LinkSpeed {
         &self.title
     }
     fn check(&self) -> Result<(), Problem> {
+        if let Some(frame) = &self.frame
+            && (frame.payload.as_u64() == 0 || !(252..=65_535).contains(&frame.mtu.as_u64()))
+        {
+            return Err(Problem::at(&["frame"], "frames without payload, or an MTU that is none", "use 1 B or more, and 252 B to 65535 B"));
+        }
         if !matches!(self.lanes, 1 | 2 | 3 | 4 | 8 | 12) {
             return Err(Problem::at(&["lanes"], format!("a link has no {} lanes", self.lanes), "use 1, 2, 3, 4, 8 or 12"));
         }

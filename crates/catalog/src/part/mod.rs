@@ -18,6 +18,7 @@ mod interconnect;
 mod iwarp;
 mod kernel;
 mod link;
+mod loads;
 mod lustre;
 mod manager;
 mod model;
@@ -65,7 +66,8 @@ pub use hcl::Hcl;
 pub use interconnect::{Interconnect, InterconnectKind, Stages, Transactions};
 pub use iwarp::{Iwarp, OffloadControl};
 pub use kernel::Kernel;
-pub use link::LinkSpeed;
+pub use link::{LinkFrame, LinkSpeed};
+pub use loads::{CoreLoads, CxlCredits, CxlFlit, CxlLink, CxlPeer, CxlPool, CxlSharing, DramTiming};
 pub use lustre::{Lnet, Lustre, LustreClient, LustreData, LustreMetadata};
 pub use manager::Manager;
 pub use model::{Experts, Latent, Model, Transformer};
@@ -294,23 +296,92 @@ impl fmt::Display for Interface {
     }
 }
 
-/// A PCI Express slot: a generation of the catalogue and a number of lanes.
+/// A PCI Express slot: a generation of the catalogue and a number of lanes; or a place on a bus before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PcieSlot {
-    /// The generation, 1 to 7.
+    /// The generation of PCI Express, 1 to 7; left out with `bus`.
+    #[serde(default, skip_serializing_if = "is_none")]
     pub generation: u32,
-    /// The number of lanes: 1, 2, 4, 8 or 16.
+    /// The number of lanes: 1, 2, 4, 8 or 16, and 32 for two slots of 16 (Socket Direct); of a bus its width, 32 or 64.
     pub lanes: u32,
+    /// The bus, where it is not PCI Express.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bus: Option<Bus>,
+    /// Reads that the device has outstanding at most; as many as it likes where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tags: Option<u32>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands references")]
+fn is_none(generation: &u32) -> bool {
+    *generation == 0
 }
 
 impl PcieSlot {
-    /// Refuses widths that no slot has.
+    /// Refuses widths that no slot has, and reads that no device may have outstanding.
     pub(crate) fn check(self, path: &[&str]) -> Result<(), Problem> {
-        if matches!(self.lanes, 1 | 2 | 4 | 8 | 16) {
-            return Ok(());
+        let at = |key: &'static str| path.iter().copied().chain([key]).collect::<Vec<_>>();
+        if self.tags == Some(0) {
+            return Err(Problem::at(&at("tags"), "a device that may read nothing", "use at least 1"));
         }
-        let path = path.iter().copied().chain(["lanes"]).collect::<Vec<_>>();
-        Err(Problem::at(&path, format!("a PCIe slot has no {} lanes", self.lanes), "use 1, 2, 4, 8 or 16"))
+        match self.bus {
+            Some(bus) if self.generation != 0 => {
+                let message = format!("both `{bus}` and generation {} of PCI Express", self.generation);
+                Err(Problem::at(&at("bus"), message, "remove `bus`, or `generation`"))
+            }
+            Some(_) if matches!(self.lanes, 32 | 64) => Ok(()),
+            Some(bus) => Err(Problem::at(&at("lanes"), format!("`{bus}` has no width of {} bits", self.lanes), "use 32 or 64")),
+            None if matches!(self.lanes, 1 | 2 | 4 | 8 | 16 | 32) => Ok(()),
+            None => Err(Problem::at(
+                &at("lanes"),
+                format!("a PCIe slot has no {} lanes", self.lanes),
+                "use 1, 2, 4, 8, 16, or 32 for two of 16",
+            )),
+        }
+    }
+    /// What it is called in a sentence.
+    pub fn noun(self) -> String {
+        self.bus.map_or_else(|| format!("PCIe generation {}", self.generation), |bus| format!("bus `{bus}`"))
+    }
+}
+
+/// A bus that devices shared before PCI Express, the slower first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum Bus {
+    /// PCI at 33 MHz.
+    #[serde(rename = "pci-33")]
+    Pci33,
+    /// PCI at 66 MHz.
+    #[serde(rename = "pci-66")]
+    Pci66,
+    /// PCI-X at 66 MHz.
+    #[serde(rename = "pci-x-66")]
+    PciX66,
+    /// PCI-X at 100 MHz.
+    #[serde(rename = "pci-x-100")]
+    PciX100,
+    /// PCI-X at 133 MHz.
+    #[serde(rename = "pci-x-133")]
+    PciX133,
+    /// PCI-X 2.0, data at both edges.
+    #[serde(rename = "pci-x-266")]
+    PciX266,
+    /// PCI-X 2.0, data four times a clock.
+    #[serde(rename = "pci-x-533")]
+    PciX533,
+}
+
+impl fmt::Display for Bus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Bus::Pci33 => "pci-33",
+            Bus::Pci66 => "pci-66",
+            Bus::PciX66 => "pci-x-66",
+            Bus::PciX100 => "pci-x-100",
+            Bus::PciX133 => "pci-x-133",
+            Bus::PciX266 => "pci-x-266",
+            Bus::PciX533 => "pci-x-533",
+        })
     }
 }

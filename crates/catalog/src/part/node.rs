@@ -11,7 +11,7 @@ use fabriscope_units::{Bytes, Rate, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Kind, MemoryKind, Part, PcieSlot, Wafer};
+use super::{CxlPool, DramTiming, Kind, MemoryKind, Part, PcieSlot, Wafer};
 use crate::error::Problem;
 use crate::sourced::Sourced;
 
@@ -37,6 +37,9 @@ pub struct HostMemory {
     pub channels: u32,
     /// Peak rate of one channel.
     pub channel_rate: Sourced<Rate>,
+    /// How it answers; without it no program measures it load by load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timing: Option<DramTiming>,
 }
 
 impl HostMemory {
@@ -107,6 +110,21 @@ pub struct Expanders {
     pub size: Sourced<Bytes>,
     /// Peak rate of the memory of each.
     pub peak: Sourced<Rate>,
+    /// Channels of that memory.
+    #[serde(default = "one")]
+    pub channels: u32,
+    /// How its memory answers; without it no program measures it load by load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timing: Option<DramTiming>,
+    /// Both ways through its controller, without the memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controller: Option<Sourced<Span>>,
+    /// Retimers between processor and expander.
+    #[serde(default)]
+    pub retimers: u32,
+    /// Several hosts share them; `under` is then where their links begin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<CxlPool>,
 }
 
 /// Two GPUs and the number of links between them: `[0, 3, 2]`.

@@ -8,6 +8,7 @@ mod documents;
 mod embedded;
 mod groups;
 mod hostile;
+mod links;
 mod listed;
 mod machines;
 mod messages;

@@ -151,6 +151,8 @@ Examples:
   fabriscope bench spark-shuffle --on ibex-cpu --nodes 4 --over tcp,rdma-get -d 4G
   fabriscope bench opensbli --on alaska-roce25 --nodes 4 --ppn 4 -n 64    an application
   fabriscope bench opensbli --on lumi-c --fs lumi-p --ppn 4 -n 64 --checkpoint-every 20 --checkpoint-size 16g
+  fabriscope bench mlc --on lab-cxl-expander --idle_latency -j 2    loads from an expander behind CXL
+  fabriscope bench cxl_pool --on lab-cxl-heads -n 1 -k 1    hosts that share one
   fabriscope bench ib_write_bw --on ri2 -n 5 --pcap write.pcap    the packets, for Wireshark
   fabriscope bench ib_write_bw --on ri2 --counters    what ports and adapters counted
   fabriscope bench osu_allreduce --on betzy-hdr --ppn 1 -m 8:8 -i 2 -x 0 --trace run.pftrace    for ui.perfetto.dev

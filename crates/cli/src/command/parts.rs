@@ -1,6 +1,6 @@
 //! `fabriscope parts`: every part, and every number with what it rests on.
 
-use fabriscope_catalog::{AnyPart, Basis, Catalog, Kind, Row};
+use fabriscope_catalog::{AnyPart, Basis, Catalog, Kind, LinkSpeed, Row};
 use fabriscope_report::{Cell, Column, Grid, Outcome};
 
 use crate::context::Context;
@@ -13,6 +13,9 @@ use crate::output::{Output, OutputArgs};
 pub struct Args {
     /// Parts to list the numbers of; without a name, the parts are listed
     names: Vec<String>,
+    /// List the parts of this kind only, such as nics, or links: a table of their speeds by year
+    #[arg(long, value_name = "KIND", conflicts_with_all = ["names", "basis", "from_tables", "check"])]
+    kind: Option<String>,
     /// List the numbers with this basis only: datasheet, standard, measured, published, fitted, estimated, assumed
     #[arg(long, value_name = "BASIS")]
     basis: Option<String>,
@@ -30,6 +33,7 @@ const EXAMPLES: &str = "\
 Examples:
   fabriscope parts                        the parts
   fabriscope parts connectx-5             its numbers, with unit, basis and source
+  fabriscope parts --kind links           speeds of links, the oldest first
   fabriscope parts --basis fitted         every fitted number there is
   fabriscope parts --from-tables          every number that rests on a published table
   fabriscope parts --check                whether all files are right and all clusters can be built
@@ -47,6 +51,17 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         for name in &args.names {
             parts.extend(catalog.show(name).map_err(Failure::of)?);
         }
+    }
+    if let Some(kind) = &args.kind {
+        let known: Vec<Kind> = Kind::ALL.into_iter().collect();
+        let Some(kind) = known.iter().find(|known| known.folder() == kind) else {
+            let folders: Vec<&str> = known.iter().map(|kind| kind.folder()).collect();
+            return Err(Failure::told(format!("there is no kind of part `{kind}`"), format!("use one of {}", folders.join(", "))));
+        };
+        parts.retain(|part| part.kind() == *kind);
+        let mut outcome = Outcome::new();
+        outcome.table(if *kind == Kind::Link { links(&parts) } else { list(&parts) });
+        return args.output.write(&outcome, output);
     }
     let mut numbers: Vec<Row> = parts.iter().flat_map(|part| part.numbers()).collect();
     if args.from_tables {
@@ -102,6 +117,41 @@ fn list(parts: &[&AnyPart]) -> Grid {
         grid.push([kind, name, Cell::count(numbers.len()), Cell::count(fitted), title]);
     }
     grid.named("parts")
+}
+
+/// Speeds of links, the oldest first.
+fn links(parts: &[&AnyPart]) -> Grid {
+    let mut grid = Grid::new([
+        Column::number("year", "year"),
+        Column::words("link", "link"),
+        Column::words("of", "layer"),
+        Column::number("lanes", "lanes"),
+        Column::number("of a lane", "lane_rate"),
+        Column::words("code", "encoding"),
+        Column::words("correction", "correction"),
+        Column::number("for packets", "data_rate"),
+        Column::number("short message", "published_latency"),
+        Column::words("what it is", "title"),
+    ]);
+    let mut speeds: Vec<&LinkSpeed> =
+        parts.iter().filter_map(|part| if let AnyPart::Link(link) = part { Some(link) } else { None }).collect();
+    speeds.sort_by_key(|link| (link.year, link.layer.to_string(), link.data_rate()));
+    for link in speeds {
+        let said = |text: Option<String>| Cell::word(text.unwrap_or_else(|| "-".to_owned()));
+        grid.push([
+            said(link.year.map(|year| year.to_string())),
+            Cell::word(link.name.as_str()),
+            Cell::word(link.layer.to_string()),
+            Cell::count(link.lanes as usize),
+            Cell::word(link.lane_rate.to_string()),
+            Cell::word(link.encoding.to_string()),
+            said(Some(link.correction.clone()).filter(|code| !code.is_empty())),
+            Cell::word(link.data_rate().to_string()),
+            said(link.published_latency.as_ref().map(|latency| latency.to_string())),
+            Cell::word(link.title.as_str()),
+        ]);
+    }
+    grid.named("links")
 }
 
 /// The basis of that name.

@@ -19,6 +19,8 @@ fn timing() -> PcieTiming {
         write_overhead: Bytes(24),
         read_overhead: Bytes(24),
         completion_overhead: Bytes(20),
+        wires: fabriscope_node::Wires::EachWay,
+        tags: None,
     }
 }
 

@@ -20,5 +20,5 @@ mod words;
 mod tests;
 
 pub use interface::{Interface, Outgoing};
-pub use settings::{Framing, KernelParameters, Settings, SettingsError};
+pub use settings::{Frames, Framing, KernelParameters, Settings, SettingsError};
 pub use socket::{Awaited, SocketError, SocketId, SocketOptions, SocketView};

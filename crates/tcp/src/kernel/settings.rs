@@ -17,6 +17,32 @@ pub enum Framing {
         /// Payload of a packet of the fabric.
         path_mtu: u32,
     },
+    /// Other frames or cells: of ATM, Fibre Channel, Myrinet.
+    Framed(Frames),
+}
+
+/// Frames of a link, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Frames {
+    /// What every packet gets besides.
+    pub encapsulation: u32,
+    /// Largest payload of a frame.
+    pub payload: u32,
+    /// A frame beside its payload.
+    pub overhead: u32,
+    /// Every frame is full.
+    pub filled: bool,
+    /// The largest IP packet.
+    pub mtu: u32,
+}
+
+impl Frames {
+    const fn wire_bytes(self, bytes: u32) -> u32 {
+        let bytes = bytes + self.encapsulation;
+        let frames = bytes.div_ceil(if self.payload == 0 { 1 } else { self.payload });
+        let carried = if self.filled { frames * self.payload } else { bytes };
+        carried + frames * self.overhead
+    }
 }
 
 impl Framing {
@@ -41,6 +67,7 @@ impl Framing {
                 };
                 LinkLayer::InfiniBand.overhead(opcode) + bytes + pad(bytes)
             }
+            Framing::Framed(frames) => frames.wire_bytes(bytes),
         }
     }
     /// The largest IP packet where links carry packets of `link_mtu` bytes of payload.
@@ -50,6 +77,7 @@ impl Framing {
             Framing::Ethernet => JUMBO,
             Framing::InfinibandDatagram => link_mtu - ENCAPSULATION,
             Framing::InfinibandConnected { .. } => CONNECTED_MTU,
+            Framing::Framed(frames) => frames.mtu,
         }
     }
 }

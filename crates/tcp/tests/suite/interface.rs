@@ -1,6 +1,6 @@
 //! What an interface makes of its MTU: headers, segments, bytes on the wire, against figures that people know from Linux.
 
-use fabriscope_tcp::kernel::{Framing, KernelParameters, Settings, SettingsError};
+use fabriscope_tcp::kernel::{Frames, Framing, KernelParameters, Settings, SettingsError};
 use fabriscope_tcp::{Algorithm, Config};
 use fabriscope_units::{Bytes, Rate, Remedy, Span};
 use fabriscope_wire::Part;
@@ -48,6 +48,9 @@ fn segments_of_ethernet() {
     }
     // Preamble 8, header 14, check 4, gap 12: 1538 bytes on the wire, of which a gigabit Ethernet gives TCP the well-known 941 Mb/s.
     assert_eq!(Framing::Ethernet.wire_bytes(1500, Part::Only), 1538);
+    // AAL5 over ATM (RFC 2684): 8 B of LLC/SNAP and 8 B of trailer, filled up to cells of 48 B in 53: 9180 + 16 B are 192 cells.
+    let atm = Framing::Framed(Frames { encapsulation: 16, payload: 48, overhead: 5, filled: true, mtu: 9180 });
+    assert_eq!([40, 9180].map(|bytes| atm.wire_bytes(bytes, Part::Only)), [2 * 53, 192 * 53]);
     assert_eq!(1448 * 1000 / Framing::Ethernet.wire_bytes(1500, Part::Only), 941);
     assert_eq!(8948 * 1000 / Framing::Ethernet.wire_bytes(9000, Part::Only), 990);
     // A bare acknowledgement of 40 or 52 bytes: the shortest frame has 64, with preamble and gap 84; 52 + 38 = 90 is longer.

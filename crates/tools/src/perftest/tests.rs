@@ -33,6 +33,7 @@ fn target() -> Target {
         dpu: None,
         aggregation: None,
         processor: None,
+        loads: Err(fabriscope_platform::loads::Untold { what: String::new(), remedy: String::new() }),
         cores: None,
         perftest: None,
         hcl: None,

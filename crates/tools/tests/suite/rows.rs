@@ -16,6 +16,7 @@ fn place(traits: &Traits) -> (&'static str, u32) {
         (Suite::Experts, _) => ("azure-ndh100v5", 2),
         (Suite::Hccl, _) => ("gaudi2-1024", 1),
         (Suite::Wafer, _) => ("cs-2-16", 1),
+        (Suite::Memory, _) => ("lab-cxl-3", 1),
         (Suite::NcclTests, _) => ("azure-nda100v4", 1),
         (Suite::OmbXccl, _) => ("azure-ndh100v5", 2),
         (_, Data::OnGpus) => ("olivia-gh200-ss11", 1),
@@ -51,6 +52,13 @@ fn line(tool: Tool, traits: &Traits) -> String {
         (Suite::Hccl, _) => "--size 1m --loop 2",
         (Suite::Gpu, Operation::Exchange) => "-b 8 -e 8",
         (Suite::Gpu | Suite::Wafer, _) => "",
+        (Suite::Memory, _) => {
+            if tool.name() == "mlc" {
+                "--idle_latency -j 2"
+            } else {
+                "-n 1 -k 1"
+            }
+        }
     };
     let size = match traits.sizes {
         SizeOption::One => "-s 8",
