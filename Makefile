@@ -3,7 +3,7 @@
 CARGO ?= cargo
 FUZZ_SECONDS ?= 10
 # Random cases of each property; `make test-long` takes many more.
-export PROPTEST_CASES ?= 64
+export PROPTEST_CASES ?= 32
 FABRISCOPE = $(CARGO) run --release --quiet --package fabriscope-cli --
 # Half a minute and 3 GB each time: left to `make test-long` and `make bench`.
 LONG_LABS = labs/dragonfly-max.toml labs/dragonfly-max-flow.toml

@@ -16,6 +16,7 @@ use crate::part::{
     Cable, Congestion, Cpu, Decisions, Drive, FileSystem, Gpu, Interconnect, Kernel, Kind, LinkSpeed, Manager, Model, Nic, NodeFiles,
     NodePart, Part, Pcie, Software, Switch,
 };
+use crate::shared::Shared;
 use crate::stop::Stop;
 use crate::suggest;
 use crate::target::{ClusterSource, Target, is_yaml};
@@ -32,13 +33,13 @@ pub enum AnyPart {
     /// A cable.
     Cable(Cable),
     /// A network adapter.
-    Nic(Box<Nic>),
+    Nic(Shared<Nic>),
     /// A switch.
     Switch(Box<Switch>),
     /// A processor.
-    Cpu(Box<Cpu>),
+    Cpu(Shared<Cpu>),
     /// A GPU or another accelerator.
-    Gpu(Box<Gpu>),
+    Gpu(Shared<Gpu>),
     /// A link inside a node.
     Interconnect(Box<Interconnect>),
     /// A node.
@@ -48,7 +49,7 @@ pub enum AnyPart {
     /// A generation of PCI Express.
     Pcie(Box<Pcie>),
     /// An MPI library or a benchmark program.
-    Software(Box<Software>),
+    Software(Shared<Software>),
     /// Choices of algorithms for collective operations.
     Decisions(Box<Decisions>),
     /// A congestion control.
@@ -60,7 +61,7 @@ pub enum AnyPart {
     /// A neural network.
     Model(Box<Model>),
     /// A drive.
-    Drive(Box<Drive>),
+    Drive(Shared<Drive>),
     /// A file system.
     FileSystem(Box<FileSystem>),
     /// A cluster.
@@ -219,10 +220,10 @@ impl Catalog {
         let part = match kind {
             Kind::Link => AnyPart::Link(read_checked(&document)?),
             Kind::Cable => AnyPart::Cable(read_checked(&document)?),
-            Kind::Nic => AnyPart::Nic(Box::new(read_checked(&document)?)),
+            Kind::Nic => AnyPart::Nic(Shared::new(read_checked(&document)?)),
             Kind::Switch => AnyPart::Switch(Box::new(read_checked(&document)?)),
-            Kind::Cpu => AnyPart::Cpu(Box::new(read_checked(&document)?)),
-            Kind::Gpu => AnyPart::Gpu(Box::new(read_checked(&document)?)),
+            Kind::Cpu => AnyPart::Cpu(Shared::new(read_checked(&document)?)),
+            Kind::Gpu => AnyPart::Gpu(Shared::new(read_checked(&document)?)),
             Kind::Interconnect => AnyPart::Interconnect(Box::new(read_checked(&document)?)),
             Kind::Node => AnyPart::Node(Box::new(read_checked(&document)?)),
             Kind::NodeFiles => AnyPart::NodeFiles(Box::new(read_checked(&document)?)),
@@ -230,14 +231,14 @@ impl Catalog {
             Kind::Software => {
                 let mut software: Software = document.read()?;
                 self.decide(&mut software).and_then(|()| software.check()).map_err(|problem| document.fault_of(problem))?;
-                AnyPart::Software(Box::new(software))
+                AnyPart::Software(Shared::new(software))
             }
             Kind::Decisions => AnyPart::Decisions(Box::new(read_checked(&document)?)),
             Kind::Congestion => AnyPart::Congestion(Box::new(read_checked(&document)?)),
             Kind::Manager => AnyPart::Manager(Box::new(read_checked(&document)?)),
             Kind::Kernel => AnyPart::Kernel(Box::new(read_checked(&document)?)),
             Kind::Model => AnyPart::Model(Box::new(read_checked(&document)?)),
-            Kind::Drive => AnyPart::Drive(Box::new(read_checked(&document)?)),
+            Kind::Drive => AnyPart::Drive(Shared::new(read_checked(&document)?)),
             Kind::FileSystem => AnyPart::FileSystem(Box::new(read_checked(&document)?)),
             Kind::Cluster => AnyPart::Cluster(Box::new(read_cluster(&document)?)),
         };
@@ -492,13 +493,13 @@ fn alterations(cluster: &str, changes: &[Change]) -> Result<Vec<Alteration>, Cat
 
 /// One method per kind: the part of that name, typed.
 macro_rules! lookup {
-    ($($(#[$doc:meta])* $method:ident, $variant:ident, $part:ty;)*) => {
+    ($($(#[$doc:meta])* $method:ident, $variant:ident, $part:ty, $held:ty;)*) => {
         impl Catalog {
             $($(#[$doc])*
             ///
             /// # Errors
             /// No such part: the nearest names.
-            pub fn $method(&self, name: &str) -> Result<&$part, CatalogError> {
+            pub fn $method(&self, name: &str) -> Result<&$held, CatalogError> {
                 match self.part(<$part as Part>::KIND, name)? {
                     AnyPart::$variant(part) => Ok(part),
                     other => Err(CatalogError::UnknownPart { kind: other.kind(), name: name.to_owned(), help: String::new() }),
@@ -510,37 +511,37 @@ macro_rules! lookup {
 
 lookup! {
     /// The link speed of that name.
-    link, Link, LinkSpeed;
+    link, Link, LinkSpeed, LinkSpeed;
     /// The cable of that name.
-    cable, Cable, Cable;
+    cable, Cable, Cable, Cable;
     /// The adapter of that name.
-    nic, Nic, Nic;
+    nic, Nic, Nic, Shared<Nic>;
     /// The switch of that name.
-    switch, Switch, Switch;
+    switch, Switch, Switch, Switch;
     /// The processor of that name.
-    cpu, Cpu, Cpu;
+    cpu, Cpu, Cpu, Shared<Cpu>;
     /// The GPU of that name.
-    gpu, Gpu, Gpu;
+    gpu, Gpu, Gpu, Shared<Gpu>;
     /// The interconnect of that name.
-    interconnect, Interconnect, Interconnect;
+    interconnect, Interconnect, Interconnect, Interconnect;
     /// The node of that name.
-    node, Node, NodePart;
+    node, Node, NodePart, NodePart;
     /// The rates of node files of that name.
-    node_files, NodeFiles, NodeFiles;
+    node_files, NodeFiles, NodeFiles, NodeFiles;
     /// The generation of PCI Express of that name.
-    pcie, Pcie, Pcie;
+    pcie, Pcie, Pcie, Pcie;
     /// The software of that name.
-    software, Software, Software;
+    software, Software, Software, Shared<Software>;
     /// The manager of fabrics of that name.
-    manager, Manager, Manager;
+    manager, Manager, Manager, Manager;
     /// The model of that name.
-    model, Model, Model;
+    model, Model, Model, Model;
     /// The drive of that name.
-    drive, Drive, Drive;
+    drive, Drive, Drive, Shared<Drive>;
     /// The file system of that name.
-    file_system, FileSystem, FileSystem;
+    file_system, FileSystem, FileSystem, FileSystem;
     /// The cluster of that name.
-    cluster, Cluster, Cluster;
+    cluster, Cluster, Cluster, Cluster;
 }
 
 /// A part whose fields are typed and agree with each other.

@@ -16,6 +16,7 @@ use crate::node::Node;
 use crate::part::{Cable, Congestion, Drive, Kernel, Kind, Layer, LinkSpeed, Part, Software, Switch};
 use crate::partitions::{PartitionEnforcement, Partitions};
 use crate::qos::Qos;
+use crate::shared::Shared;
 use crate::sourced::{Basis, Sourced};
 use crate::stop::Stop;
 use crate::switch_levels::SwitchLevels;
@@ -368,15 +369,15 @@ pub struct ResolvedCluster {
     /// Which nodes a benchmark between two nodes uses.
     pub placement: NodeChoice,
     /// Defaults of perftest.
-    pub perftest: Software,
+    pub perftest: Shared<Software>,
     /// The libraries of the catalogue that exchange tokens among experts.
-    pub experts: Vec<Software>,
+    pub experts: Vec<Shared<Software>>,
     /// Those that call procedures on other nodes, those that shuffle, and what carries out commands of NVMe.
     #[serde(skip)]
-    pub services: Vec<Software>,
+    pub services: Vec<Shared<Software>>,
     /// The drives of the catalogue, which nodes may have.
     #[serde(skip)]
-    pub drives: Vec<Drive>,
+    pub drives: Vec<Shared<Drive>>,
     /// What chooses among the ways of the routing, where the program around this library brings something along.
     #[serde(skip)]
     pub route_prototype: Option<RoutePrototype>,

@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::machine::Wiring;
 use crate::node::ResolvedSlot;
 use crate::part::{Cpu, Dpu};
+use crate::shared::Shared;
 
 /// The cores of an adapter.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -14,7 +15,7 @@ pub struct ResolvedDpu {
     /// What the adapter says of them.
     pub part: Dpu,
     /// Their processor.
-    pub cpu: Cpu,
+    pub cpu: Shared<Cpu>,
     /// The adapter's own port at the switch.
     pub port: ResolvedSlot,
     /// The link between cores and switch.

@@ -95,10 +95,10 @@ impl Catalog {
             targets: *part.targets,
             drives: *part.drives,
             parity: *part.parity,
-            drive: self.drive(&part.drive)?.clone(),
+            drive: Drive::clone(self.drive(&part.drive)?),
             link: self.link(&part.link)?.clone(),
             adapters: *part.adapters,
-            cpu: self.cpu(&part.cpu)?.clone(),
+            cpu: Cpu::clone(self.cpu(&part.cpu)?),
             sockets: part.sockets,
             controller: part.controller.clone(),
         })

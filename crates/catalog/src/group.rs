@@ -18,6 +18,7 @@ use crate::cluster::{Cluster, ResolvedCluster};
 use crate::error::Problem;
 use crate::node::{Node, ResolvedNode};
 use crate::part::{Cable, LinkSpeed, Software};
+use crate::shared::Shared;
 use crate::sourced::Sourced;
 
 /// Nodes of a cluster that are alike, beside others: `[[group]]`.
@@ -233,9 +234,9 @@ pub struct NodeGroup {
     /// Length from a node to its switch.
     pub host_length: Sourced<Length>,
     /// The MPI library that programs use where nothing else is said.
-    pub software: Software,
+    pub software: Shared<Software>,
     /// The collective library of the GPUs, if there is one for them and for the adapters.
-    pub nccl: Option<Software>,
+    pub nccl: Option<Shared<Software>>,
 }
 
 impl NodeGroup {

@@ -34,6 +34,7 @@ mod resolve;
 mod resolve_node;
 mod resolve_switches;
 mod schema;
+mod shared;
 mod sourced;
 mod stop;
 mod suggest;
@@ -100,6 +101,7 @@ pub use qos::{
     VlWeight,
 };
 pub use schema::{add_base, part_schema, property, require_unless};
+pub use shared::Shared;
 pub use sourced::{Basis, Sourced, Stated};
 pub use stop::Stop;
 pub use suggest::{nearest, remedy};

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::dpu::ResolvedDpu;
 use crate::error::Problem;
 use crate::part::{Cpu, Gpu, Interconnect, Nic, NodePart, Pcie, PcieSlot};
+use crate::shared::Shared;
 
 /// Where the adapter sits as seen from the core and memory that a process uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -142,16 +143,16 @@ pub struct NodeLayout {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ResolvedNode {
     /// The processor.
-    pub cpu: Cpu,
+    pub cpu: Shared<Cpu>,
     /// Number of processors.
     pub sockets: u32,
     /// The GPU; none in nodes without.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub gpu: Option<Gpu>,
+    pub gpu: Option<Shared<Gpu>>,
     /// Number of GPUs in use.
     pub gpus: u32,
     /// The adapter.
-    pub nic: Nic,
+    pub nic: Shared<Nic>,
     /// Number of adapters, each with one port in use.
     pub nics: u32,
     /// The cores on each adapter, where it has some.

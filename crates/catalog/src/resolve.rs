@@ -13,6 +13,7 @@ use crate::imported::Chosen;
 use crate::node::ResolvedNode;
 use crate::part::{Cable, Congestion, Drive, Kind, LinkSpeed, Nic, Software, Switch};
 use crate::qos::Qos;
+use crate::shared::Shared;
 use crate::sourced::Sourced;
 
 /// The software part that holds the defaults of perftest.
@@ -159,7 +160,7 @@ fn endpoints(first: u32, nodes: u32, nics: u32) -> Result<u32, Problem> {
 }
 
 /// The MPI library of a group.
-fn software_of<'c>(catalog: &'c Catalog, cluster: &Cluster, group: &Written<'_>) -> Result<&'c Software, Problem> {
+fn software_of<'c>(catalog: &'c Catalog, cluster: &Cluster, group: &Written<'_>) -> Result<&'c Shared<Software>, Problem> {
     let told = |problem: Problem| if group.software.is_some() { group.told(problem) } else { problem };
     let name = group.software.unwrap_or(&cluster.software);
     catalog.software(name).map_err(|error| told(missing(&["software"], &error)))
@@ -289,7 +290,7 @@ fn fits_nic(cluster: &Cluster, nic: &Nic, link: Option<&LinkSpeed>) -> Result<()
 }
 
 /// The collective library of the node's GPUs over its adapters, if there is one: that of the cluster, or else the usual release.
-fn nccl(catalog: &Catalog, cluster: &Cluster, node: &ResolvedNode) -> Result<Option<Software>, Problem> {
+fn nccl(catalog: &Catalog, cluster: &Cluster, node: &ResolvedNode) -> Result<Option<Shared<Software>>, Problem> {
     let Some(gpu) = node.gpu.as_ref() else { return Ok(None) };
     let fits = |software: &Software| {
         let ours = software.nccl.as_ref().is_some_and(|nccl| nccl.vendor == gpu.vendor);
@@ -307,23 +308,23 @@ fn nccl(catalog: &Catalog, cluster: &Cluster, node: &ResolvedNode) -> Result<Opt
         }
         return Ok(Some(software.clone()));
     }
-    let software = catalog.parts().filter_map(|part| if let AnyPart::Software(software) = part { Some(&**software) } else { None });
-    let usual = |software: &&Software| fits(software) && software.nccl.as_ref().is_some_and(|nccl| nccl.release.is_none());
+    let software = catalog.parts().filter_map(|part| if let AnyPart::Software(software) = part { Some(software) } else { None });
+    let usual = |software: &&Shared<Software>| fits(software) && software.nccl.as_ref().is_some_and(|nccl| nccl.release.is_none());
     Ok(software.filter(usual).min_by(|one, other| one.name.cmp(&other.name)).cloned())
 }
 
 /// The software that is wanted, by name.
-fn software(catalog: &Catalog, wanted: fn(&Software) -> bool) -> Vec<Software> {
-    let software = catalog.parts().filter_map(|part| if let AnyPart::Software(software) = part { Some(&**software) } else { None });
-    let mut found: Vec<Software> = software.filter(|software| wanted(software)).cloned().collect();
+fn software(catalog: &Catalog, wanted: fn(&Software) -> bool) -> Vec<Shared<Software>> {
+    let software = catalog.parts().filter_map(|part| if let AnyPart::Software(software) = part { Some(software) } else { None });
+    let mut found: Vec<Shared<Software>> = software.filter(|software| wanted(software)).cloned().collect();
     found.sort_by(|one, other| one.name.cmp(&other.name));
     found
 }
 
 /// All drives, by name.
-fn drives(catalog: &Catalog) -> Vec<Drive> {
-    let drives = catalog.parts().filter_map(|part| if let AnyPart::Drive(drive) = part { Some(&**drive) } else { None });
-    let mut found: Vec<Drive> = drives.cloned().collect();
+fn drives(catalog: &Catalog) -> Vec<Shared<Drive>> {
+    let drives = catalog.parts().filter_map(|part| if let AnyPart::Drive(drive) = part { Some(drive) } else { None });
+    let mut found: Vec<Shared<Drive>> = drives.cloned().collect();
     found.sort_by(|one, other| one.name.cmp(&other.name));
     found
 }

@@ -122,15 +122,15 @@ fn used(cluster: &ResolvedCluster) -> Vec<Row> {
         if number == 0 {
             rows.extend(of(&cluster.cable));
         }
-        rows.extend(of(&group.node.nic));
+        rows.extend(of(&*group.node.nic));
         if number == 0 {
             rows.extend(cluster.switch.iter().flat_map(of));
         }
-        rows.extend(of(&group.node.cpu));
-        rows.extend(group.node.gpu.iter().flat_map(of));
+        rows.extend(of(&*group.node.cpu));
+        rows.extend(group.node.gpu.iter().flat_map(|gpu| of(&**gpu)));
         rows.extend(of(&group.node.pcie.part));
     }
-    rows.extend(of(&cluster.perftest));
+    rows.extend(of(&*cluster.perftest));
     rows
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use fabriscope_catalog::{Catalog, CatalogError, Kind, NodeChoice, ResolvedCluster, Software};
+use fabriscope_catalog::{Catalog, CatalogError, Kind, NodeChoice, ResolvedCluster, Shared, Software};
 use fabriscope_collectives::Kind as Collective;
 use fabriscope_platform::{Binding, Layout};
 use fabriscope_report::question::Placement;
@@ -232,7 +232,7 @@ pub const UNCHANGED: &str = "the change does not reach this run";
 /// The part of the library that a table names in words: the cluster's own where it is of that kind, else of those that drive
 /// its adapters the one with the same version, else one of the same major version; the first, where the row names none. Of
 /// several alike that is meant whose last word the row has: `Intel MPI 2019.7 verbs` is `intelmpi-2019-verbs`.
-pub fn library<'a>(catalog: &'a Catalog, cluster: &'a ResolvedCluster, name: &str) -> Option<&'a Software> {
+pub fn library<'a>(catalog: &'a Catalog, cluster: &'a ResolvedCluster, name: &str) -> Option<&'a Shared<Software>> {
     let group = cluster.uniform()?;
     let own = &group.software;
     if let Ok(part) = catalog.software(name) {
@@ -245,14 +245,14 @@ pub fn library<'a>(catalog: &'a Catalog, cluster: &'a ResolvedCluster, name: &st
         return Some(own);
     }
     let parts = || catalog.names(Kind::Software).into_iter().filter_map(|n| catalog.software(n).ok());
-    let suits = |s: &&Software| s.mpi.is_some() && s.interface == group.node.nic.interface && plain(&s.name).contains(family);
-    let is_meant = |s: &&Software| s.name.rsplit('-').next().is_some_and(|last| wanted.contains(last));
+    let suits = |s: &&Shared<Software>| s.mpi.is_some() && s.interface == group.node.nic.interface && plain(&s.name).contains(family);
+    let is_meant = |s: &&Shared<Software>| s.name.rsplit('-').next().is_some_and(|last| wanted.contains(last));
     let of_family = || parts().filter(suits).filter(is_meant).chain(parts().filter(suits));
     let Some(version) = name.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit())) else {
         return of_family().next();
     };
     let major = version.split('.').next().unwrap_or(version);
-    let is_of_major = |s: &&Software| {
+    let is_of_major = |s: &&Shared<Software>| {
         let words = format!("{} {}", s.name, s.title);
         words.split([' ', '-']).any(|word| word.split('.').next() == Some(major))
     };

@@ -144,6 +144,8 @@ struct Inner {
     seen: Time,
     /// How long it has spun in all, with nothing there to see.
     idle: Span,
+    /// How long it has slept in the kernel until something woke it, and what interrupts took from it: neither is time of the program.
+    away: Span,
     /// Lines that other cores of the node have written for this one: when they can be seen, and who wrote. In order of time.
     notes: VecDeque<(Time, u32)>,
     /// What this core has written for others: for whom, and when it can be seen.
@@ -242,6 +244,7 @@ impl Process {
             trace: false,
             seen: Time::ZERO,
             idle: Span::ZERO,
+            away: Span::ZERO,
             notes: VecDeque::new(),
             told: Vec::new(),
             footprint: Bytes::ZERO,
@@ -316,6 +319,16 @@ impl Process {
     #[must_use]
     pub fn idle(&self) -> Span {
         self.0.inner.borrow().idle
+    }
+    /// How long the core has run the program and calls of it so far, spinning included: what `getrusage` says.
+    #[must_use]
+    pub fn core_time(&self) -> Span {
+        let inner = self.0.inner.borrow();
+        inner.clock.since(Time::ZERO).saturating_sub(inner.away)
+    }
+    /// `span` was not time of the program.
+    pub(crate) fn was_away(&self, span: Span) {
+        self.0.inner.borrow_mut().away += span;
     }
     /// Sets the clock to at least `time`.
     pub(crate) fn advance_to(&self, time: Time) {
@@ -603,9 +616,11 @@ impl Process {
     /// Leaves the core idle until `time`.
     pub async fn sleep_until(&self, time: Time) {
         if time > self.now() {
+            let begun = self.now();
             self.suspend(Wait::Until(time)).await;
             let inner = &mut *self.0.inner.borrow_mut();
             inner.clock = inner.clock.max(time);
+            inner.away += inner.clock.since(begun);
         }
     }
 

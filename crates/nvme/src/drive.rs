@@ -85,7 +85,7 @@ mod tests {
             AnyPart::Drive(drive) if drive.name == "nvme-gen3" => Some(drive.clone()),
             _ => None,
         });
-        *found.unwrap()
+        Drive::clone(&found.unwrap())
     }
 
     /// One after the other takes the latency of the data sheet; many at a time are served at its rate.

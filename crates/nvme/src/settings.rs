@@ -1,6 +1,6 @@
 //! The command line, and what it asks of the cluster.
 
-use fabriscope_catalog::{Drive, Interface, Medium, NvmeOffload, NvmeStack};
+use fabriscope_catalog::{Drive, Interface, Medium, NvmeOffload, NvmeStack, Shared};
 use fabriscope_platform::{Target, path_mtu};
 use fabriscope_tool::UsageError;
 use fabriscope_tool::arguments::Meaning::{Harmless, Refused, Usual};
@@ -66,7 +66,7 @@ pub(crate) struct Settings {
     pub server: Server,
     pub offload: Option<NvmeOffload>,
     pub target_cores: u32,
-    pub drive: Drive,
+    pub drive: Shared<Drive>,
     pub drives: u32,
     pub mtu: Mtu,
 }
@@ -259,7 +259,7 @@ fn stack(name: Option<&str>, target: &Target) -> Result<NvmeStack, UsageError> {
 /// The software that the tool belongs to.
 const USUAL_STACK: &str = "spdk-24.05";
 
-fn drives(name: Option<&str>, count: Option<u32>, target: &Target) -> Result<(Drive, u32), UsageError> {
+fn drives(name: Option<&str>, count: Option<u32>, target: &Target) -> Result<(Shared<Drive>, u32), UsageError> {
     let own = target.node_drives.as_ref();
     let of_pcie = || target.drives.iter().filter(|drive| drive.medium == Medium::Nvme);
     let known = || of_pcie().map(|drive| drive.name.as_str()).collect::<Vec<_>>().join(", ");

@@ -1,7 +1,8 @@
 //! What a program has to know of the simulated machine before it starts.
 
 use fabriscope_catalog::{
-    Aggregation, Drive, ExpertLibrary, Hcl, Interface, Layer, Mpi, NvmeOffload, Perftest, Rdma, ResolvedCluster, Shmem, Software, Wafer,
+    Aggregation, Drive, ExpertLibrary, Hcl, Interface, Layer, Mpi, NvmeOffload, Perftest, Rdma, ResolvedCluster, Shared, Shmem, Software,
+    Wafer,
 };
 use fabriscope_wire::Mtu;
 
@@ -93,11 +94,11 @@ pub struct Target {
     /// How the adapters serve such commands by themselves, where they can.
     pub nvme_offload: Option<NvmeOffload>,
     /// The drives of the catalogue, which nodes may have.
-    pub drives: Vec<Drive>,
+    pub drives: Vec<Shared<Drive>>,
     /// Those of every node, by name, and how many.
     pub node_drives: Option<(String, u32)>,
     /// Libraries that call procedures on other nodes, those that shuffle, and what carries out commands of NVMe.
-    pub services: Vec<Software>,
+    pub services: Vec<Shared<Software>>,
     /// How HCL cuts operations, where it is the library of the accelerators.
     pub hcl: Option<Hcl>,
     /// The cores of the wafer that a node is, if it is one.

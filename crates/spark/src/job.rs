@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use fabriscope_catalog::{Drive, ShuffleLibrary};
+use fabriscope_catalog::{Drive, Shared, ShuffleLibrary};
 use fabriscope_node::Record;
 use fabriscope_rpc::channel::{Contacts, Over, Terms};
 use fabriscope_units::{Bytes, Rate, Time};
@@ -44,7 +44,7 @@ pub struct Job {
     /// By partition, the block of each map task.
     pub blocks: Vec<Bytes>,
     pub maps: Vec<TaskRecord>,
-    pub drive: Option<Drive>,
+    pub drive: Option<Shared<Drive>>,
     /// By executor.
     pub drives: Vec<Record<Option<DriveQueue>>>,
     /// Partitions that no task has yet.
@@ -87,7 +87,7 @@ impl Job {
     pub fn begin(&self) {
         *self.waiting.lock() = (0..self.settings.reducers).collect();
         for drive in &self.drives {
-            *drive.lock() = self.drive.as_ref().map(DriveQueue::new);
+            *drive.lock() = self.drive.as_ref().map(|drive| DriveQueue::new(drive));
         }
     }
 }

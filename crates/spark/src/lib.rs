@@ -20,7 +20,7 @@ mod task;
 
 use std::sync::Arc;
 
-use fabriscope_catalog::{Drive, ShuffleLibrary};
+use fabriscope_catalog::{Drive, Shared, ShuffleLibrary};
 use fabriscope_node::{Main, Process, ProgramError, Record, Ties};
 use fabriscope_platform::{Target, path_mtu};
 use fabriscope_rpc::channel::{Contacts, Over, Terms};
@@ -68,7 +68,7 @@ pub fn prepare(args: &[String], target: &Target) -> Result<Prepared, UsageError>
         let work = MapWork { output, rate, start: *stack.library.task_start, reads_input: of_kind.reads_input };
         let of = |executor: u32| {
             let tasks: Vec<u32> = (executor..settings.maps).step_by(executors as usize).collect();
-            maps::run(&tasks, executor, settings.cores, work, drive.as_ref().map(DriveQueue::new))
+            maps::run(&tasks, executor, settings.cores, work, drive.as_ref().map(|drive| DriveQueue::new(drive)))
         };
         (0..executors).flat_map(of).collect()
     });
@@ -134,7 +134,7 @@ fn stack(fetch: Fetch, settings: &Settings, target: &Target) -> Result<Stack, Us
     Ok(Stack { fetch, over, library, terms, limits, reduce_rate, writes_output })
 }
 
-fn drive_of(name: &str, target: &Target) -> Result<Drive, UsageError> {
+fn drive_of(name: &str, target: &Target) -> Result<Shared<Drive>, UsageError> {
     target.drives.iter().find(|drive| drive.name == name).cloned().ok_or_else(|| {
         let known: Vec<&str> = target.drives.iter().map(|drive| drive.name.as_str()).collect();
         UsageError::Conflict { what: format!("there is no drive `{name}`"), remedy: format!("use one of {}", known.join(", ")) }

@@ -266,7 +266,7 @@ fn hardware<'c>(catalog: &'c Catalog, link: &LinkSpeed, nics: u32, asked: Option
                 help: "name another node, or rest one of your own on it with [nics]".to_owned(),
             });
         };
-        let own = catalog.nic(&slots.part).is_ok_and(runs);
+        let own = catalog.nic(&slots.part).is_ok_and(|nic| runs(nic));
         let nic = if own { None } else { Some(fitting()?) };
         catalog.resolve_node(&Node { part: Some(part.name.clone()), nic: nic.map(str::to_owned), ..Node::default() })?;
         return Ok(Hardware::Part { part, nic, assumed: asked.is_none() });

@@ -85,14 +85,14 @@ fn adapters(catalog: &Catalog, read: &Read, node: Option<&str>) -> Result<u32, W
 /// The adapter of that kind.
 fn adapter<'c>(catalog: &'c Catalog, read: &Read) -> Result<&'c Nic, Wrong> {
     if let Some(name) = &read.nic {
-        return catalog.nic(&name.value).map_err(|_| {
+        return catalog.nic(&name.value).map(|nic| &**nic).map_err(|_| {
             let known = catalog.names(Kind::Nic);
             wrong(name, format!("there is no adapter called `{}`", name.value), suggest::help(&name.value, known))
         });
     }
     let kind = &read.kind;
     let found = kinds().find(|(known, _)| known.eq_ignore_ascii_case(&kind.value)).and_then(|(_, name)| catalog.nic(name).ok());
-    found.ok_or_else(|| {
+    found.map(|nic| &**nic).ok_or_else(|| {
         let known = kinds().map(|(kind, name)| format!("{kind} ({name})")).collect::<Vec<_>>().join(", ");
         let message = format!("the catalogue has no adapter `{}`", kind.value);
         wrong(kind, message, format!("write one of {known}; or name one to take in its place, `fabriscope: {{ nic: connectx-7 }}`"))

@@ -3,7 +3,7 @@
 mod shown;
 mod times;
 
-use fabriscope_catalog::{Catalog, Gpu, Kind, ResolvedCluster};
+use fabriscope_catalog::{Catalog, Gpu, Kind, ResolvedCluster, Shared};
 use fabriscope_engine::Cluster;
 use fabriscope_engine_flow::adapters_of_gpus;
 use fabriscope_fabric::routing::{Routing, Sharing};
@@ -71,7 +71,7 @@ pub enum Load {
 struct Job {
     model: Named,
     parts: ResolvedCluster,
-    gpu: Gpu,
+    gpu: Shared<Gpu>,
     /// The routing in whose place fluids are spread.
     spread: Option<Routing>,
     gpus: u32,

@@ -1,6 +1,6 @@
 //! A job: its model, the cluster, the GPU, and whether its GPUs have room.
 
-use fabriscope_catalog::{Catalog, Gpu, ResolvedCluster, Transformer};
+use fabriscope_catalog::{Catalog, Gpu, ResolvedCluster, Shared, Transformer};
 use fabriscope_training::memory::{fullest, memory};
 use fabriscope_training::operations::{Task, operations};
 use fabriscope_training::roofline::Roofline;
@@ -42,7 +42,7 @@ pub struct On {
     /// The cluster.
     pub parts: ResolvedCluster,
     /// Its GPU.
-    pub gpu: Gpu,
+    pub gpu: Shared<Gpu>,
     /// What the GPU computes.
     pub roofline: Roofline,
 }
@@ -54,7 +54,7 @@ pub struct Job {
     /// The cluster.
     pub parts: ResolvedCluster,
     /// Its GPU.
-    pub gpu: Gpu,
+    pub gpu: Shared<Gpu>,
     /// What the GPU computes.
     pub roofline: Roofline,
 }

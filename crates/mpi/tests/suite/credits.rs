@@ -1,7 +1,7 @@
 //! Eager messages beyond what the receiver has room for: they wait for credits, and leave before their sender waits for others.
 
 use crate::machine;
-use fabriscope_catalog::Software;
+use fabriscope_catalog::{Shared, Software};
 use fabriscope_engine::{Cluster, Engine, Job, RunOptions};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_mpi::{Rank, World};
@@ -9,7 +9,7 @@ use fabriscope_node::Main;
 use fabriscope_units::Remedy;
 
 /// Rank 0 sends `count` messages of `size` bytes, rank 1 receives them; then both wait for each other.
-fn one_way(cluster: &str, software: Option<Software>, (count, size): (u32, u32)) -> Result<(), String> {
+fn one_way(cluster: &str, software: Option<Shared<Software>>, (count, size): (u32, u32)) -> Result<(), String> {
     let mut parts = machine::parts(cluster);
     if let Some(software) = software {
         parts.sole_mut().software = software;

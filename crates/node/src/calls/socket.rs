@@ -4,7 +4,7 @@ use crate::process::{Process, Wait};
 use crate::program_error::ProgramError;
 use crate::socket::{Socket, SocketWait, Waiting};
 use fabriscope_tcp::kernel::{Awaited, Interface, SocketError, SocketOptions, SocketView};
-use fabriscope_units::{Bytes, Time};
+use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::{AppWords, Lid};
 
 impl Process {
@@ -172,6 +172,13 @@ impl Process {
     pub fn socket_view(&self, socket: Socket) -> Result<SocketView, SocketError> {
         self.interface(socket.nic, |interface| interface.view(socket.id))
     }
+    /// Core time that interrupts for this program have taken at the interface of a socket, on whatever core.
+    ///
+    /// # Errors
+    /// No interface there.
+    pub fn interrupt_time(&self, socket: Socket) -> Result<Span, SocketError> {
+        self.interface(socket.nic, |interface| interface.interrupt_time(socket.id))
+    }
     /// Waits for any of these.
     ///
     /// # Errors
@@ -190,7 +197,7 @@ impl Process {
             SocketWait::Accept { nic, .. } => nic,
         });
         let costs = self.interface(nic, |interface| interface.settings().kernel)?;
-        let mut slept = false;
+        let (mut slept, begun) = (false, self.now());
         while self.ready_at(awaited).is_none() && self.now() < until {
             self.suspend(Wait::Sockets { awaited: awaited.to_vec(), until }).await;
             slept = true;
@@ -199,9 +206,12 @@ impl Process {
         if let Some(at) = ready {
             self.advance_to(at);
         }
+        if how == Waiting::Asleep {
+            self.was_away(self.now().since(begun));
+        }
         self.compute(match how {
             Waiting::Asleep if slept => costs.wake_up,
-            Waiting::Asleep => fabriscope_units::Span::ZERO,
+            Waiting::Asleep => Span::ZERO,
             Waiting::Asking => costs.syscall,
         });
         Ok(ready.is_some())
@@ -243,6 +253,7 @@ impl Process {
         let now = self.now();
         let stolen = self.interface(socket.nic, |interface| interface.busy_until(socket.id, now))?;
         self.compute(stolen);
+        self.was_away(stolen);
         Ok(())
     }
     fn alive(&self, socket: Socket) -> Result<(), SocketError> {

@@ -69,6 +69,8 @@ struct Queue {
     program: Time,
     /// What interrupts took from it since.
     stolen: Span,
+    /// Core time that interrupts and the packets they brought have taken so far, of whatever core.
+    handled: Span,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -241,6 +243,11 @@ impl Interface {
         queue.program = now + stolen;
         stolen
     }
+    /// Core time that interrupts for the program of `socket` have taken so far, on whatever core: soft interrupts, as `/proc/stat` counts them.
+    #[must_use]
+    pub fn interrupt_time(&self, socket: SocketId) -> Span {
+        self.queues[self.sockets[socket.0 as usize].queue].handled
+    }
     /// `TCP_INFO`.
     #[must_use]
     pub fn view(&self, socket: SocketId) -> SocketView {
@@ -298,6 +305,7 @@ impl Interface {
             brought: (0, 0),
             program: Time::ZERO,
             stolen: Span::ZERO,
+            handled: Span::ZERO,
         });
         self.queues.len() - 1
     }
@@ -469,6 +477,7 @@ impl Interface {
         match self.queues[index].stage {
             Stage::Interrupt(at) if at <= now => {
                 self.queues[index].brought = (0, 0);
+                self.queues[index].handled += self.settings.kernel.interrupt;
                 self.take_up(now, now, index);
             }
             Stage::Busy(at, landed) if at <= now => {
@@ -476,6 +485,7 @@ impl Interface {
                     Some(landed) => self.deliver(now, &landed),
                     None => now,
                 };
+                self.queues[index].handled += free.since(now);
                 self.steal(index, now, free);
                 self.take_up(now, free, index);
             }
@@ -516,6 +526,7 @@ impl Interface {
         queue.brought = (queue.brought.0 + packets as u32, queue.brought.1 + payload);
         let end = now + costs.receive_packet * packets + costs.receive_segment + self.settings.payload(payload);
         queue.stage = Stage::Busy(end, Some(landed));
+        queue.handled += end.since(now);
         self.steal(index, now, end);
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Source: iperf 3.17: options, loop and output; each stream is a thread of its own.
 //! Modelled: TCP, parallel streams, both directions one after the other (`-R`), buffers, segment size, congestion control,
-//! reports at intervals.
+//! reports at intervals; the core time of the programs (`-V`), all of it in the kernel, without interrupts.
 //! Not modelled: UDP, SCTP, pacing, zero-copy, JSON, the control connection.
 
 use std::fmt::Write;
@@ -36,7 +36,7 @@ pub(super) const OPTIONS: &[Opt] = &[
     opt('p', "port", Takes::Value("port"), Usual, "port of the server (default 5201)"),
     opt('c', "client", Takes::Value("host"), Harmless("the second node is the server"), "server"),
     opt('4', "version4", Takes::Nothing, Harmless("addresses are of IPv4"), "IPv4 only"),
-    opt('V', "verbose", Takes::Nothing, Harmless("there is no more to tell"), "more details"),
+    opt('V', "verbose", Takes::Nothing, Usual, "what the programs took of their cores, too"),
     opt('h', "help", Takes::Nothing, Usual, "show this page"),
     opt('s', "server", Takes::Nothing, Refused("both ends are simulated; leave -s out"), ""),
     opt('u', "udp", Takes::Nothing, Refused("UDP is not modelled; leave -u out"), ""),
@@ -60,6 +60,7 @@ struct Settings {
     omit: Span,
     format: Option<usize>,
     port: u16,
+    verbose: bool,
 }
 
 /// What a stream did in one interval.
@@ -81,6 +82,8 @@ struct Stream {
     retransmissions: u64,
     received: u64,
     received_in: Span,
+    /// Core time of the sender and the receiver, and how long they ran.
+    cores: [(Span, Span); 2],
 }
 
 type Results = Record<Vec<Stream>>;
@@ -115,6 +118,7 @@ fn parse(args: &[String]) -> Result<Settings, UsageError> {
         omit: Span::ZERO,
         format: None,
         port: 5201,
+        verbose: false,
     };
     for given in &parsed.options {
         s.apply(given)?;
@@ -145,6 +149,7 @@ impl Settings {
                 let at = known.iter().position(|unit| unit.eq_ignore_ascii_case(text));
                 self.format = Some(at.ok_or_else(|| one_of("k, m, g, t"))? + 1);
             }
+            "verbose" => self.verbose = true,
             "port" => self.port = arguments::number(given, 1, 65_535)? as u16,
             "help" => {
                 let text = arguments::help("iperf3", super::SocketTool::Iperf3.about(), OPTIONS, NOTES);
@@ -173,12 +178,15 @@ async fn run(
     if client {
         results.lock()[stream].port = process.socket_view(socket)?.port;
     }
-    let start = process.now();
-    if client != settings.reverse {
-        send(&process, &settings, &results, stream, socket, start).await
+    let (start, before) = (process.now(), process.core_time());
+    let sender = client != settings.reverse;
+    if sender {
+        send(&process, &settings, &results, stream, socket, start).await?;
     } else {
-        receive(&process, &settings, &results, stream, socket, start).await
+        receive(&process, &settings, &results, stream, socket, start).await?;
     }
+    results.lock()[stream].cores[usize::from(!sender)] = (process.core_time() - before, process.now().since(start));
+    Ok(())
 }
 
 async fn send(process: &Process, s: &Settings, results: &Results, stream: usize, socket: Socket, start: Time) -> Result<(), ProgramError> {
@@ -302,13 +310,30 @@ fn report(s: &Settings, streams: &[Stream]) -> ToolOutput {
     if streams.len() > 1 {
         line("SUM".to_owned(), &total);
     }
+    let load = |side: usize| {
+        let core: Span = streams.iter().map(|own| own.cores[side].0).sum();
+        let longest = streams.iter().map(|own| own.cores[side].1).max().unwrap_or(Span::ZERO);
+        100.0 * core.as_s_f64() / longest.as_s_f64().max(f64::MIN_POSITIVE)
+    };
+    let (sender, receiver) = (load(0), load(1));
+    if s.verbose {
+        let side = |place: &str, name: &str, load: f64| format!("{place}/{name} {load:.1}% (0.0%u/{load:.1}%s)");
+        let (local, remote) = match s.reverse {
+            false => (side("local", "sender", sender), side("remote", "receiver", receiver)),
+            true => (side("local", "receiver", receiver), side("remote", "sender", sender)),
+        };
+        text += &format!("CPU Utilization: {local}, {remote}\n");
+    }
     text += "\niperf Done.\n";
     let seconds = total.received_in.as_s_f64().max(f64::MIN_POSITIVE);
     let point = |metric, unit, value| Point { size: Bytes(s.length), metric, unit, value };
-    let points = vec![
+    let mut points = vec![
         point("bandwidth", "Gb/s", total.received as f64 * 8.0 / seconds / 1e9),
         point("retransmissions", "", total.retransmissions as f64),
     ];
+    if s.verbose {
+        points.extend([point("cpu_sender", "%", sender), point("cpu_receiver", "%", receiver)]);
+    }
     ToolOutput { text, points, ..ToolOutput::default() }
 }
 

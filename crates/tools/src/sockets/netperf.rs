@@ -1,12 +1,13 @@
 //! `netperf -t TCP_RR`: one request, one answer, again and again.
 //!
 //! Source: netperf 2.7: options, loop and output; its omni output selectors for latencies.
-//! Modelled: TCP_RR with sizes of request and answer, a time or a number of transactions, percentiles.
-//! Not modelled: other tests, bursts, confidence intervals, CPU utilisation, the control connection.
+//! Modelled: TCP_RR with sizes of request and answer, a time or a number of transactions, percentiles; CPU utilisation (`-c`, `-C`), the core time
+//! of the program and of interrupts as a share of all cores of the node, which do nothing else.
+//! Not modelled: other tests, bursts, confidence intervals, the control connection.
 
 use std::sync::Arc;
 
-use fabriscope_node::{Main, Process, ProgramError, Record, Ties};
+use fabriscope_node::{Main, Process, ProgramError, Record, Socket, Ties};
 use fabriscope_platform::Target;
 use fabriscope_tcp::kernel::SocketOptions;
 use fabriscope_tool::arguments::Meaning::{Harmless, Refused, Usual};
@@ -25,7 +26,8 @@ pub(super) const GLOBAL: &[Opt] = &[
     opt('P', "banner", Takes::Value("0|1"), Usual, "0: results only"),
     opt('v', "verbosity", Takes::Value("level"), Harmless("there is no more to tell"), "how much is printed"),
     opt('h', "help", Takes::Nothing, Usual, "show this page; options of the test follow after --"),
-    opt('c', "cpu", Takes::Optional("rate"), Refused("CPU utilisation is not measured; leave -c out"), ""),
+    opt('c', "cpu", Takes::Optional("rate"), Usual, "CPU utilisation of the client, and core time of a transaction"),
+    opt('C', "remote-cpu", Takes::Optional("rate"), Usual, "the same of the server"),
     opt('I', "confidence", Takes::Value("level"), Refused("every transaction repeats exactly; leave -I out"), ""),
 ];
 
@@ -54,6 +56,10 @@ struct Settings {
     answer: u64,
     selected: Option<(Vec<Selector>, bool)>,
     options: SocketOptions,
+    /// CPU utilisation of client and server is asked for.
+    utilisation: [bool; 2],
+    /// Cores of a node.
+    cores: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -86,10 +92,21 @@ struct Results {
     elapsed: Span,
     /// The client has sent its last request.
     last: bool,
+    /// Core time of client and server, interrupts counted.
+    core: [Span; 2],
 }
 
-pub(super) fn prepare(args: &[String], _: &Target) -> Result<Prepared, UsageError> {
-    let settings = Arc::new(parse(args)?);
+pub(super) fn prepare(args: &[String], target: &Target) -> Result<Prepared, UsageError> {
+    let mut settings = parse(args)?;
+    match &target.processor {
+        Some(processor) => settings.cores = processor.sockets * processor.cores,
+        None if settings.utilisation.contains(&true) => {
+            let what = "CPU utilisation of nodes whose number of cores is not known".to_owned();
+            return Err(UsageError::Conflict { what, remedy: "leave -c and -C out".to_owned() });
+        }
+        None => {}
+    }
+    let settings = Arc::new(settings);
     let results = Record::new(Results::default());
     let meeting = Rendezvous::default();
     let main = |client: bool| -> Main {
@@ -118,6 +135,8 @@ fn parse(args: &[String]) -> Result<Settings, UsageError> {
         answer: 1,
         selected: None,
         options: SocketOptions::default(),
+        utilisation: [false; 2],
+        cores: 1,
     };
     for given in global.options.iter().chain(&of_test.options) {
         s.apply(given)?;
@@ -150,6 +169,8 @@ impl Settings {
                 let found: Option<Vec<Selector>> = text.split(',').map(find).collect();
                 self.selected = Some((found.ok_or_else(|| one_of(known))?, given.name == "keys"));
             }
+            "cpu" => self.utilisation[0] = true,
+            "remote-cpu" => self.utilisation[1] = true,
             "nodelay" => self.options.no_delay = true,
             "local" => self.options.buffers = Some(Bytes(arguments::size(&given.typed, text, 4096, 512 << 20)?)),
             "help" => {
@@ -167,16 +188,20 @@ impl Settings {
 async fn run(process: Process, s: Arc<Settings>, meeting: Rendezvous, results: Record<Results>, client: bool) -> Result<(), ProgramError> {
     if !client {
         let socket = meeting.serve(&process, PORT, s.options).await?;
+        let before = core_time(&process, socket)?;
         loop {
             process.read_exactly(socket, s.request).await?;
             process.write(socket, s.answer).await?;
-            if results.lock().last {
+            let core = core_time(&process, socket)?;
+            let results = &mut *results.lock();
+            results.core[1] = core - before;
+            if results.last {
                 return Ok(());
             }
         }
     }
     let socket = meeting.call(&process, PORT, s.options).await?;
-    let start = process.now();
+    let (start, before) = (process.now(), core_time(&process, socket)?);
     let mut done = 0;
     loop {
         let begin = process.now();
@@ -191,9 +216,15 @@ async fn run(process: Process, s: Arc<Settings>, meeting: Rendezvous, results: R
         done += 1;
         if results.last {
             results.elapsed = process.now().since(start);
+            results.core[0] = core_time(&process, socket)? - before;
             return Ok(());
         }
     }
+}
+
+/// What the program and interrupts for it have taken of cores so far.
+fn core_time(process: &Process, socket: Socket) -> Result<Span, ProgramError> {
+    Ok(process.core_time() + process.interrupt_time(socket)?)
 }
 
 fn last_span(results: &Record<Results>) -> Span {
@@ -214,6 +245,14 @@ fn report(s: &Settings, results: &Results) -> ToolOutput {
         Selector::Mean => mean,
         Selector::Rate => rate,
     };
+    // Share of all cores in per cent and core time of a transaction in microseconds; -1 where it was not asked for, as the program prints it.
+    let utilisation = |side: usize| match s.utilisation[side] {
+        true => {
+            let all = results.elapsed.as_s_f64().max(f64::MIN_POSITIVE) * f64::from(s.cores);
+            (100.0 * results.core[side].as_s_f64() / all, results.core[side].as_us_f64() / count as f64)
+        }
+        false => (-1.0, -1.0),
+    };
     let mut text = String::new();
     if s.banner {
         text += "MIGRATED TCP REQUEST/RESPONSE TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 10.0.0.2 () port 0 AF_INET : first burst 0\n";
@@ -229,13 +268,33 @@ fn report(s: &Settings, results: &Results) -> ToolOutput {
             text += &format!("{}\n{}\n", names.join(","), values.join(","));
         }
         None => {
+            let asked = s.utilisation.contains(&true);
             if s.banner {
-                text += "Local /Remote\nSocket Size   Request  Resp.   Elapsed  Trans.\n";
-                text += "Send   Recv   Size     Size    Time     Rate         \nbytes  Bytes  bytes    bytes   secs.    per sec   \n\n";
+                text += match asked {
+                    false => {
+                        "Local /Remote\nSocket Size   Request  Resp.   Elapsed  Trans.\n\
+                              Send   Recv   Size     Size    Time     Rate         \n\
+                              bytes  Bytes  bytes    bytes   secs.    per sec   \n\n"
+                    }
+                    true => {
+                        "Local /Remote\nSocket Size   Request Resp.  Elapsed Trans.   CPU    CPU    S.dem   S.dem\n\
+                             Send   Recv   Size    Size   Time    Rate     local  remote local   remote\n\
+                             bytes  bytes  bytes   bytes  secs.   per sec  % S    % S    us/Tr   us/Tr\n\n"
+                    }
+                };
             }
             let (send, receive) = s.options.buffers.map_or((16_384, 131_072), |bytes| (bytes.0, bytes.0));
             let (request, answer, elapsed) = (s.request, s.answer, results.elapsed.as_s_f64());
-            text += &format!("{send:<6} {receive:<6} {request:<6}   {answer:<6}  {elapsed:<6.2}   {rate:7.2}   \n");
+            text += &match asked {
+                false => format!("{send:<6} {receive:<6} {request:<6}   {answer:<6}  {elapsed:<6.2}   {rate:7.2}   \n"),
+                true => {
+                    let [(local, by_local), (remote, by_remote)] = [0, 1].map(utilisation);
+                    format!(
+                        "{send:<6} {receive:<6} {request:<6}  {answer:<6} {elapsed:<6.2}  {rate:<6.2}  {local:<6.2} {remote:<6.2} \
+                         {by_local:<6.3}  {by_remote:<6.3} \n"
+                    )
+                }
+            };
             text += &format!("{send:<6} {receive:<6}\n");
         }
     }

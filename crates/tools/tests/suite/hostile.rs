@@ -1,6 +1,9 @@
 //! No command line makes a tool panic, and what is refused is refused with a remedy.
 
+use std::sync::LazyLock;
+
 use crate::machine;
+use fabriscope_catalog::ResolvedCluster;
 use fabriscope_tools::{Tool, UsageError};
 use fabriscope_units::Remedy;
 use machine::{parts, target};
@@ -18,10 +21,13 @@ fn word() -> impl Strategy<Value = String> {
     ]
 }
 
+/// Read once for all cases.
+static RI2: LazyLock<ResolvedCluster> = LazyLock::new(|| parts("ri2"));
+
 proptest! {
     #[test]
     fn no_command_line_panics(tool in 0usize..12, words in prop::collection::vec(word(), 0..6)) {
-        let target = target(&parts("ri2"));
+        let target = target(&RI2);
         let tool = Tool::all().nth(tool).unwrap();
         match tool.prepare(&words, &target) {
             Ok(prepared) => prop_assert!(prepared.mains.len() >= 2),

@@ -47,13 +47,13 @@ fn every_operation_runs_in_the_switches() {
         [("osu_allreduce", "-m 8:65536"), ("osu_bcast", "-m 8:65536 --root 3"), ("osu_reduce", "-m 8:65536 --root 5"), ("osu_barrier", "")]
     {
         for layout in [(6, 1), (9, 1), (5, 4)] {
-            let (remarks, values) = told(&parts, layout, &format!("{tool} {sizes} --algorithm sharp"));
+            let (remarks, values) = told(&parts, layout, &format!("{tool} {sizes} -i 10 -x 2 --algorithm sharp"));
             assert!(remarks.contains("in_network(") && !remarks.contains("the hosts do it"), "{tool} {layout:?}: {remarks}");
             assert!(values.iter().all(|value| *value > 0.5), "{tool} {layout:?}: {values:?}");
         }
     }
-    let (_, blocking) = told(&parts, (4, 2), "osu_allreduce -m 64:64 --algorithm inc");
-    let (_, overlapped) = told(&parts, (4, 2), "osu_iallreduce -m 64:64 --algorithm inc");
+    let (_, blocking) = told(&parts, (4, 2), "osu_allreduce -m 64:64 -i 20 -x 2 --algorithm inc");
+    let (_, overlapped) = told(&parts, (4, 2), "osu_iallreduce -m 64:64 -i 20 -x 2 --algorithm inc");
     assert!(overlapped[0] < 3.0 * blocking[0], "{overlapped:?} {blocking:?}");
 }
 
@@ -61,12 +61,12 @@ fn every_operation_runs_in_the_switches() {
 #[test]
 fn latency_does_not_grow_with_nodes() {
     let parts = ndr(128, "");
-    let of = |nodes| told(&parts, (nodes, 1), "osu_allreduce -m 8:8 --algorithm sharp").1[0];
+    let of = |nodes| told(&parts, (nodes, 1), "osu_allreduce -m 8:8 -i 20 -x 2 --algorithm sharp").1[0];
     // Powers of two: the barrier of the hosts between iterations lets all go at the same time.
     let [two, leaf, over, all] = [of(2), of(32), of(64), of(128)];
     assert!((leaf - two).abs() < 0.02 * two, "{two} {leaf}");
     assert!((all - over).abs() < 0.02 * over && over > leaf, "{leaf} {over} {all}");
-    let host = told(&parts, (128, 1), "osu_allreduce -m 8:8 --algorithm recursive_doubling").1[0];
+    let host = told(&parts, (128, 1), "osu_allreduce -m 8:8 -i 20 -x 2 --algorithm recursive_doubling").1[0];
     assert!(host > 2.0 * all, "{host} by the hosts, {all} by the switches");
 }
 
@@ -75,7 +75,8 @@ fn latency_does_not_grow_with_nodes() {
 fn long_vectors_stream_at_the_rate_of_the_link() {
     let parts = ndr(64, "");
     let rate = |algorithm: &str, nodes| {
-        let us = told(&parts, (nodes, 1), &format!("osu_allreduce -m 16777216:16777216 -T mpi_float --algorithm {algorithm}")).1[0];
+        let us =
+            told(&parts, (nodes, 1), &format!("osu_allreduce -m 16777216:16777216 -i 2 -x 1 -T mpi_float --algorithm {algorithm}")).1[0];
         16_777_216.0 / us / 1000.0
     };
     let [few, many, ring] = [rate("sharp", 4), rate("sharp", 40), rate("ring", 4)];
@@ -121,7 +122,7 @@ fn collectives_of_tomahawk_ultra() {
     let parts =
         ndr(64, "link = \"400gbe\"\nlink_layer = \"roce_v2\"\nswitch = \"tomahawk-ultra\"\nnode.nic = \"connectx-7\"\nrouting = \"ecmp\"");
     for (tool, size) in [("osu_allreduce", "-m 8:131072"), ("osu_bcast", "-m 8:8"), ("osu_reduce", "-m 8:8"), ("osu_barrier", "")] {
-        let (remarks, values) = told(&parts, (40, 1), &format!("{tool} {size} --algorithm inc"));
+        let (remarks, values) = told(&parts, (40, 1), &format!("{tool} {size} -i 10 -x 2 --algorithm inc"));
         assert!(remarks.contains("in_network(") && !remarks.contains("hosts do it"), "{remarks}");
         assert!(values[0] > 0.5 && values[0] < 5.0, "{tool}: {values:?}");
     }

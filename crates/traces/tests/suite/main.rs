@@ -5,5 +5,6 @@ mod clocks;
 mod damaged;
 mod formats;
 mod golden;
+mod loggp;
 mod lowering;
 mod samples;
