@@ -69,8 +69,11 @@ pub struct PlainLink {
 impl PlainLink {
     fn of(part: &Interconnect, links: u32) -> PlainLink {
         let line = part.data_rate(links).time(LINE);
-        let request = part.raw_rate(links).time(Bytes(u64::from(part.read_requests.of_count(LINE.0 as u32))));
-        PlainLink { line, request, latency: Span::from_ps(part.latency.as_ps() / 2) }
+        // Where transactions are published, the request's own size.
+        let of_transactions = || part.transactions.as_ref().map_or(0, |transactions| transactions.request.0);
+        let request = part.read_requests.as_ref().map_or_else(of_transactions, |share| u64::from(share.of_count(LINE.0 as u32)));
+        let request = part.raw_rate(links).time(Bytes(request));
+        PlainLink { line, request, latency: Span::from_ps(part.crossing().as_ps() / 2) }
     }
 }
 

@@ -11,7 +11,7 @@ mod paths;
 
 use std::fmt::Write;
 
-use fabriscope_catalog::{Drive, Medium, ResolvedCluster};
+use fabriscope_catalog::{Drive, Medium, ResolvedCluster, Shared};
 use fabriscope_machine::{Machine, MachineError};
 use fabriscope_tool::arguments::{self, Meaning, Opt, Takes, opt, value};
 use fabriscope_tool::{Point, ToolOutput, UsageError};
@@ -68,7 +68,7 @@ impl Transfer {
 #[derive(Debug, Clone)]
 pub struct StorageNode {
     machine: Machine,
-    drives: Vec<Drive>,
+    drives: Vec<Shared<Drive>>,
     own: Option<(String, u32)>,
     link: Rate,
 }
@@ -95,7 +95,7 @@ pub(crate) struct Settings {
     pub write: bool,
     pub random: bool,
     pub transfer: Transfer,
-    pub drive: Option<Drive>,
+    pub drive: Option<Shared<Drive>>,
     pub drives: u32,
     pub under: Vec<String>,
 }
