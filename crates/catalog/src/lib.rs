@@ -79,7 +79,7 @@ pub use part::{
 };
 pub use part::{Bottleneck, Convolution, Convolutional, Crossing, Linear, NetLayer, Pool, Recommendation};
 pub use part::{CallsOverRdma, CallsOverStreams, OneSidedFetch, RpcLibrary, ShuffleJob, ShuffleLibrary};
-pub use part::{CollectiveRule, CollectiveRules, MapBy, Occasion};
+pub use part::{CollectiveRule, CollectiveRules, MapBy, MpiTransport, Occasion};
 pub use part::{Controller, Drive, FileSystem, Medium, Positioning, PublishedRates, Routers, Servers, Uplinks};
 pub use part::{Dpu, DpuMode, Offload};
 pub use part::{EachRegistration, MulticastProtocol};
