@@ -81,7 +81,7 @@ pub use part::{
 pub use part::{Bottleneck, Convolution, Convolutional, Crossing, Linear, NetLayer, Pool, Recommendation};
 pub use part::{Bus, LinkFrame};
 pub use part::{CallsOverRdma, CallsOverStreams, OneSidedFetch, RpcLibrary, ShuffleJob, ShuffleLibrary};
-pub use part::{CollectiveRule, CollectiveRules, MapBy, Occasion};
+pub use part::{CollectiveRule, CollectiveRules, MapBy, MpiTransport, Occasion};
 pub use part::{Controller, Drive, FileSystem, Medium, Positioning, PublishedRates, Routers, Servers, Uplinks};
 pub use part::{CoreLoads, CxlCredits, CxlFlit, CxlLink, CxlPeer, CxlPool, CxlSharing, DramTiming};
 pub use part::{Dpu, DpuMode, Offload};

@@ -66,7 +66,22 @@ impl Host {
     /// Keeps account of contexts from now on if there are more queue pairs than the NIC holds; to be called when some were created.
     pub fn watch_contexts(&mut self) {
         let nic = &self.adapter.as_ref().expect("programs give the adapter back before the next event").rnic;
-        self.pipeline.watch_contexts(|| nic.queue_pairs());
+        self.pipeline.watch_contexts(|| (nic.queue_pairs(), nic.queue_pairs_left_out()));
+    }
+
+    /// The packet that is built next waits for translations of what it reads.
+    #[cold]
+    pub fn translate_next(&mut self, now: Time, reads: bool) {
+        let pages = self.nic().take_pages();
+        if reads {
+            self.pipeline.translate_next(now, pages);
+        }
+    }
+    /// When what a packet that arrived needs is translated.
+    #[cold]
+    pub fn translate(&mut self, now: Time) -> Time {
+        let pages = self.nic().take_pages();
+        self.pipeline.translate_in_order(now, pages)
     }
 
     /// Packets of another partition.

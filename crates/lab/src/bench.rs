@@ -1,6 +1,8 @@
 //! A benchmark program on a cluster: what a person asks for, whether it can be had, its run, and the outcome.
 
-use fabriscope_catalog::{Catalog, Interface, IpoibMode, LinkLayer, NodeChoice, NodeGroup, Noise, ResolvedCluster};
+use fabriscope_catalog::{
+    Catalog, FlowControl, Interface, IpoibMode, LinkLayer, MpiTransport, NodeChoice, NodeGroup, Noise, ResolvedCluster,
+};
 use fabriscope_engine::Counting;
 use fabriscope_engine::{Cluster, Run};
 use fabriscope_platform::{Binding, Layout};
@@ -29,6 +31,8 @@ pub enum Stack {
     Library,
     /// Sockets of the kernel: Ethernet or IPoIB.
     Tcp,
+    /// The library of the cluster, over these queue pairs of verbs.
+    QueuePairs(MpiTransport),
 }
 
 /// Which engine runs a benchmark program.
@@ -138,7 +142,13 @@ impl Stack {
         match word {
             "verbs" => Ok(Stack::Library),
             "tcp" => Ok(Stack::Tcp),
-            other => Err(LabError::refused(format!("there is no transport `{other}`"), "use verbs or tcp")),
+            other => match MpiTransport::WORDS.iter().find(|(word, _)| *word == other) {
+                Some((_, transport)) => Ok(Stack::QueuePairs(*transport)),
+                None => {
+                    let help = "use verbs or tcp, or queue pairs of verbs: rc, rc-srq, xrc, dc, ud, srd, uet";
+                    Err(LabError::refused(format!("there is no transport `{other}`"), help))
+                }
+            },
         }
     }
 }
@@ -209,8 +219,10 @@ impl BenchRequest {
     /// # Errors
     /// Options that the tool, the library or the nodes do not have.
     pub fn set_up(mut self, catalog: &Catalog, mut parts: ResolvedCluster) -> Result<BenchSetup, LabError> {
-        if self.stack == Stack::Tcp {
-            self.over_tcp(catalog, &mut parts)?;
+        match self.stack {
+            Stack::Library => {}
+            Stack::Tcp => self.over_tcp(catalog, &mut parts)?,
+            Stack::QueuePairs(transport) => self.over(transport, &mut parts)?,
         }
         let many = matches!(self.tool.traits().ranks, Ranks::Job(_) | Ranks::Pairs);
         parts.noise = self.noise.or(parts.noise);
@@ -239,6 +251,35 @@ impl BenchRequest {
         }
         let over = catalog.software(OVER_TCP)?;
         parts.groups.iter_mut().for_each(|group| group.software.clone_from(over));
+        Ok(())
+    }
+
+    /// The library over other queue pairs.
+    fn over(&self, transport: MpiTransport, parts: &mut ResolvedCluster) -> Result<(), LabError> {
+        let word = transport.word();
+        let refused = |what: String, help: &str| Err(LabError::refused(format!("--transport {word}: {what}"), help));
+        if !matches!(self.tool, Tool::Omb(_) | Tool::Collective(_) | Tool::Krylov | Tool::Scattered | Tool::App(_)) {
+            let help = "perftest has -c RC|XRC|UC|UD|DC|SRD; other programs run over what their library has";
+            return refused(format!("{} is no program of MPI", self.tool.name()), help);
+        }
+        let lossy = parts.flow_control == FlowControl::Lossy;
+        for group in &mut parts.groups {
+            let name = &group.software.name;
+            if group.software.interface != Interface::Verbs || group.node.nic.interface != Interface::Verbs {
+                let what = format!("`{name}` on `{}` has no queue pairs of verbs to choose", group.node.nic.name);
+                return refused(what, "choose a cluster whose library runs over verbs, or leave --transport out");
+            }
+            let Some(mpi) = &mut group.software.mpi else { continue };
+            if transport == MpiTransport::Ud && mpi.datagrams.is_none() {
+                let help = "choose software with an [mpi.datagrams] table, such as mvapich2-2.3.7 or openmpi-ucx";
+                return refused(format!("`{name}` sends no datagrams"), help);
+            }
+            if transport == MpiTransport::Ud && lossy {
+                let help = "use rc or dc, or a cluster with flow control at its links";
+                return refused("the network loses packets, and datagrams would not be sent again".to_owned(), help);
+            }
+            mpi.transport = transport;
+        }
         Ok(())
     }
 

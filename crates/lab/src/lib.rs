@@ -30,6 +30,7 @@ pub mod memory;
 pub mod message_times;
 pub mod mix;
 pub mod monitor;
+pub mod mpi_transports;
 mod picture;
 pub mod points;
 pub mod prediction;

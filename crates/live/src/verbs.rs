@@ -719,6 +719,7 @@ fn send_request(post: &[u64]) -> (SendWr, Vec<u8>) {
         }),
         remote_srqn: (qp_type == XRC_SEND).then_some(SrqId((post[7] >> 32) as u32)),
         eec: None,
+        window: None,
         words: None,
     };
     (request, copied)

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use fabriscope_verbs::{Lid, QpNum, Remote, Rkey, SendWr, UdDestination, WatchId};
+use fabriscope_verbs::{Lid, QpNum, Remote, Rkey, SendWr, SrqId, UdDestination, WatchId};
 
 use super::buffer::Buffer;
 use super::layout::WINDOW;
@@ -11,14 +11,25 @@ use super::request::RequestId;
 use super::stream::Stream;
 use super::wire::{Body, Envelope};
 
+/// What a completion names of a peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Named {
+    /// The queue pair here that takes what that peer alone sends.
+    Own(QpNum),
+    /// The peer's address and the queue pair that it sends from, where one here serves all.
+    Peer(Lid, QpNum),
+}
+
 /// The connection on one rail.
 #[derive(Debug, Clone)]
 pub(crate) struct Link {
     pub qp: QpNum,
-    /// The peer's queue pair, where one of ours serves all peers.
+    /// The peer's queue pair, where one of ours serves several peers.
     pub to: Option<UdDestination>,
-    /// The peer's address on this rail.
-    pub lid: Lid,
+    /// The peer's shared receive queue, where requests name it.
+    pub srq: Option<SrqId>,
+    /// How completions name the peer.
+    pub named: Named,
     /// Sees messages in the ring that the peer writes here.
     pub watch: WatchId,
     /// Key of the peer's memory.
@@ -43,6 +54,14 @@ pub(crate) struct Link {
 }
 
 impl Link {
+    /// The request with what it has to say of its destination.
+    pub fn address(&self, wr: SendWr) -> SendWr {
+        match (self.to, self.srq) {
+            (Some(to), _) => wr.to(to),
+            (None, Some(srq)) => wr.to_srq(srq),
+            (None, None) => wr,
+        }
+    }
     /// The connection on a socket; what belongs to verbs stays unused.
     pub fn over(stream: Stream) -> Link {
         Link { stream: Some(stream), ..Link::unused() }
@@ -52,7 +71,8 @@ impl Link {
         Link {
             qp: QpNum(0),
             to: None,
-            lid: Lid(0),
+            srq: None,
+            named: Named::Own(QpNum(0)),
             watch: WatchId(0),
             rkey: Rkey(0),
             peer_ring: 0,

@@ -4,7 +4,7 @@
 
 use fabriscope_node::exchange_keys;
 use fabriscope_psm2::Address;
-use fabriscope_verbs::{Lid, QpNum, Rkey};
+use fabriscope_verbs::{Lid, QpNum, Rkey, SrqId};
 
 /// The store of a job.
 pub(crate) type Exchange = fabriscope_node::exchange::Exchange<Tables>;
@@ -18,6 +18,10 @@ exchange_keys! {
     domains: DomainOf { rank: u32 } => u32;
     /// What a rank tells a peer about one rail.
     contacts: ContactOf { from: u32, to: u32, rail: usize } => Contact;
+    /// What a rank sends from to the adapter of a peer, which makes the other end, over XRC.
+    senders: SenderOf { from: u32, to: u32, rail: usize } => QpNum;
+    /// That end, by the adapter.
+    receivers: ReceiverOf { sender: u32, at: Lid, rail: usize } => QpNum;
     /// Where a rank listens, over sockets.
     listeners: ListenerOf { rank: u32 } => Lid;
     /// Who calls a rank from this address and port.
@@ -32,7 +36,12 @@ exchange_keys! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Contact {
     pub lid: Lid,
+    /// What it sends from.
     pub qp: QpNum,
+    /// What it receives with.
+    pub receiver: QpNum,
+    /// Its shared receive queue, where requests name it.
+    pub srq: Option<SrqId>,
     pub rkey: Rkey,
     pub ring: u64,
     pub user: u64,

@@ -6,8 +6,8 @@
 //! Modelled: posted and unexpected queues with tags, wildcards and MPI's order; eager messages by RDMA write into a
 //! polled ring or by send into posted receives; copies at both ends, zero-copy above a limit; rendezvous by read, write
 //! or send with its control messages on the wire; matching by the core or by the adapter; sockets of the kernel or PSM2 in place of
-//! verbs; credits; sparse completions; several rails, whole messages in turn or striped; unordered delivery over SRD, put in order
-//! by the receiver; shared memory between ranks of a node. What costs core time is charged to the core of the rank.
+//! verbs; credits; sparse completions; several rails, whole messages in turn or striped; the queue pairs of RC, XRC,
+//! DC, UD, SRD and UET (`queue_pairs.rs`), put in order by the receiver where messages may overtake each other; shared memory between ranks of a node. What costs core time is charged to the core of the rank.
 //! [`Buffer`]s may lie in the memory of a GPU; `gpu.rs` says how such messages go.
 //! Not modelled: registration caches that run full, threads, derived data types; tag
 //! matching takes the same time however long the queues are.
@@ -41,6 +41,7 @@ mod order;
 pub mod probe;
 mod progress;
 mod protocol;
+mod queue_pairs;
 mod rank;
 mod remote;
 mod rendezvous;

@@ -1,9 +1,10 @@
 //! The calls a program makes.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use fabriscope_catalog::TagMatching;
+use fabriscope_catalog::{MpiTransport, TagMatching};
 use fabriscope_node::{Doing, Memory, Process, ProgramError};
 use fabriscope_units::{Bytes, Span, Time};
 
@@ -87,6 +88,22 @@ impl Rank {
     pub async fn init_all(process: Process, world: World) -> Result<Rank, ProgramError> {
         let peers: Vec<u32> = (0..process.ranks()).filter(|rank| *rank != process.rank()).collect();
         Rank::init(process, world, &peers).await
+    }
+    /// This rank talks to some of the ranks of a job only, where the library would have connections to all of `nodes` nodes with `per_node` ranks
+    /// each: those that it did not make take their share of the adapter.
+    pub fn stands_for_all(&self, nodes: u32, per_node: u32) {
+        let state = self.state.borrow();
+        let all = state.protocol.queue_pairs_of(nodes, per_node);
+        for (index, rail) in state.rails.iter().enumerate() {
+            let links = state.connections.values().filter(|connection| !connection.local).filter_map(|peer| peer.links.get(index));
+            let made = match state.protocol.transport {
+                // Each adapter elsewhere has one that sends, and this node about one that receives for each of its ranks.
+                MpiTransport::Xrc => 2 * links.map(|link| link.qp).collect::<BTreeSet<_>>().len(),
+                MpiTransport::Rc | MpiTransport::RcSrq => links.count(),
+                _ => all as usize,
+            };
+            self.process.nic(rail.nic, |n| n.leave_out(all.saturating_sub(made as u32)));
+        }
     }
     /// `MPI_Comm_rank`.
     pub fn rank(&self) -> u32 {

@@ -121,7 +121,7 @@ impl Rank {
 
     fn needs_rdma(&self, target: u32) -> Result<(), ProgramError> {
         let state = &mut *self.state.borrow_mut();
-        if self.onload.is_some() || state.rails.is_empty() || state.connection(target)?.local {
+        if self.onload.is_some() || state.rails.is_empty() || !state.protocol.has_rdma() || state.connection(target)?.local {
             return Err(ProgramError(format!("rank {}: no RDMA leads to rank {target}, and one-sided operations need it", self.rank())));
         }
         Ok(())

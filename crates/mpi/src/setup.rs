@@ -6,15 +6,14 @@ use std::rc::Rc;
 use fabriscope_catalog::{EagerChannel, TagMatching};
 use fabriscope_node::{Devices, Process, ProgramError};
 use fabriscope_units::Bytes;
-use fabriscope_verbs::{
-    Access, AhAttr, CqId, Lid, MemoryId, Mr, Nic, PdId, Peer, QpAttr, QpCap, QpInit, QpNum, QpType, UdDestination, VerbsError,
-};
+use fabriscope_verbs::{Access, CqId, MemoryId, Mr, VerbsError};
 
 use super::buffer::{Buffer, RankLocation};
-use super::connection::{Connection, Link};
+use super::connection::Connection;
 use super::exchange::{Contact, ContactOf, DomainOf, NodeOf, SeatOf, WindowOf};
 use super::layout::{DEVICE, LOCK, MEMORY, SLOT_COUNT, SLOTS, USER_BYTES, WINDOW, receives, ring_bytes, send_depth};
 use super::protocol::Protocol;
+use super::queue_pairs::{self, QueuePairs};
 use super::sockets;
 use super::state::{Rail, State};
 use super::world::{NodeMemory, Shared, World};
@@ -36,28 +35,28 @@ pub(super) async fn open(
     let beside = beside(process, shared, &peers);
     let home = shared.home(process);
     let mut rails = Vec::new();
-    let mut created: Vec<Vec<(QpNum, u64)>> = vec![Vec::new(); peers.len()];
+    let mut pairs = Vec::new();
     for (index, (nic, _)) in home.nics.iter().copied().take(protocol.most_rails as usize).enumerate() {
         let reached = reached(&protocol, &home, index);
         let mut rail = open_rail(process, nic, peers.len(), &protocol, reached)?;
+        rail.srq = queue_pairs::shared_queue(process, (&protocol, memory), &rail, peers.len())?;
         if protocol.tag_matching == TagMatching::Adapter && rail.device.is_some() {
             rail.lands = buffer;
         }
-        let shared_qp = if protocol.unordered { Some(open_shared(process, &rail, peers.len() as u32, shared)?) } else { None };
+        let own = QueuePairs::open(process, &rail, peers.len(), shared)?;
         for (at, &peer) in peers.iter().enumerate() {
-            let ring = rail.mr.addr + at as u64 * ring_bytes(&protocol);
-            let own = || process.nic(nic, |n| n.create_qp(&queue_pair(&rail, &protocol, QpType::Rc, 1)));
-            let qp = shared_qp.map_or_else(own, Ok)?;
+            let (qp, receiver) = own.of(at, peer);
             let contact = Contact {
                 lid: process.lid(nic),
                 qp,
+                receiver,
+                srq: rail.srq,
                 rkey: rail.mr.rkey,
-                ring,
+                ring: rail.mr.addr + at as u64 * ring_bytes(&protocol),
                 user: rail.user,
                 device: rail.device.map(|mr| (mr.addr, mr.rkey)),
             };
             exchange.put(me, ContactOf { from: me, to: peer, rail: index }, contact);
-            created[at].push((qp, ring));
         }
         if let Some(srq) = rail.srq {
             for _ in 0..protocol.shared_receives {
@@ -65,36 +64,25 @@ pub(super) async fn open(
             }
         }
         rails.push(rail);
+        pairs.push(own);
     }
     if let Some(rail) = rails.first() {
         exchange.put(me, WindowOf { rank: me }, rail.user + WINDOW);
     }
     keep(memory, process, &rails);
     exchange.fence(process).await;
+    queue_pairs::extend(process, (shared, memory), &peers, &rails, &mut pairs).await?;
     let mut connections = BTreeMap::new();
     for (at, &peer) in peers.iter().enumerate() {
         let mut links = Vec::new();
-        for (index, &(qp, ring)) in created[at].iter().enumerate() {
+        for (index, (rail, own)) in rails.iter().zip(&pairs).enumerate() {
             let Some(contact) = exchange.get(me, ContactOf { from: peer, to: me, rail: index }) else {
                 continue;
             };
-            let (rail, nic) = (&rails[index], rails[index].nic);
-            let to = if protocol.unordered {
-                let av = AhAttr { dlid: contact.lid, sl: 0 };
-                let ah = process.nic(nic, |n| n.create_ah(rail.pd, av))?;
-                Some(UdDestination { ah, remote_qpn: contact.qp, remote_qkey: Peer::QKEY })
-            } else {
-                connect(process, nic, qp, contact, shared)?;
-                None
-            };
-            let lid = contact.lid;
-            let (peer_ring, peer_user, peer_device) = (contact.ring, contact.user, contact.device);
-            let mut link = Link { qp, to, lid, rkey: contact.rkey, peer_ring, peer_user, peer_device, ..Link::unused() };
+            let mut link = queue_pairs::link(process, (shared, index, rail), own, (at, peer), contact)?;
             if protocol.eager_channel == EagerChannel::RdmaWrite {
-                link.watch = process.nic(nic, |n| n.create_watch(ring, Bytes(ring_bytes(&protocol))));
-            }
-            if !protocol.unordered && rail.srq.is_none() {
-                post_receives(process, rail, qp, 1, &protocol)?;
+                let ring = rail.mr.addr + at as u64 * ring_bytes(&protocol);
+                link.watch = process.nic(rail.nic, |n| n.create_watch(ring, Bytes(ring_bytes(&protocol))));
             }
             links.push(link);
         }
@@ -169,50 +157,6 @@ fn open_rail(process: &Process, nic: usize, peers: usize, protocol: &Protocol, r
         let own = receives(protocol);
         let cq: CqId =
             n.create_cq((send_depth(protocol) + own).saturating_mul(peers.max(1) as u32).saturating_add(protocol.shared_receives))?;
-        let srq = if peers > 1 && !protocol.unordered { Some(n.create_srq(pd, protocol.shared_receives, 1)?) } else { None };
-        Ok(Rail { nic, pd, cq, srq, mr, user: base + rings, device, lands: Buffer::Host })
+        Ok(Rail { nic, pd, cq, srq: None, mr, user: base + rings, device, lands: Buffer::Host })
     })
 }
-
-/// The queue pair of a rail that serves all peers, with the receives for all.
-fn open_shared(process: &Process, rail: &Rail, peers: u32, shared: &Shared) -> Result<QpNum, ProgramError> {
-    let protocol = &shared.protocol;
-    let nobody = Peer { lid: Lid(0), qp: QpNum(0), sl: 0, mtu: shared.mtu };
-    let init = queue_pair(rail, protocol, QpType::Srd, peers.max(1));
-    let open = |n: &mut Nic| -> Result<QpNum, VerbsError> {
-        let qp = n.create_qp(&init)?;
-        n.connect(qp, &nobody, Access::ALL)?;
-        Ok(qp)
-    };
-    let qp = process.nic(rail.nic, open)?;
-    post_receives(process, rail, qp, peers, protocol)?;
-    Ok(qp)
-}
-
-fn post_receives(process: &Process, rail: &Rail, qp: QpNum, peers: u32, protocol: &Protocol) -> Result<(), ProgramError> {
-    (0..receives(protocol).saturating_mul(peers)).try_for_each(|_| Ok(process.post_recv(rail.nic, qp, &rail.receive(protocol))?))
-}
-
-fn queue_pair(rail: &Rail, protocol: &Protocol, qp_type: QpType, peers: u32) -> QpInit {
-    let cap = QpCap {
-        max_send_wr: send_depth(protocol).saturating_mul(peers),
-        max_recv_wr: receives(protocol).saturating_mul(peers),
-        max_inline_data: Bytes(protocol.inline_limit.into()),
-        ..QpCap::default()
-    };
-    let pd: PdId = rail.pd;
-    QpInit { cap, srq: rail.srq, ..QpInit::new(pd, qp_type, rail.cq) }
-}
-
-fn connect(process: &Process, nic: usize, qp: QpNum, peer: Contact, shared: &Shared) -> Result<(), VerbsError> {
-    let av = AhAttr { dlid: peer.lid, sl: 0 };
-    let reads = Some(shared.outstanding_reads);
-    process.nic(nic, |n| {
-        n.modify_qp(qp, &QpAttr::init(Access::ALL))?;
-        n.modify_qp(qp, &QpAttr { max_dest_rd_atomic: reads, ..QpAttr::rtr_rc(shared.mtu, peer.qp, FIRST_PSN, av) })?;
-        n.modify_qp(qp, &QpAttr { max_rd_atomic: reads, ..QpAttr::rts_rc(FIRST_PSN) })
-    })
-}
-
-/// The first packet number of every connection. Basis: assumed; nothing depends on it.
-const FIRST_PSN: u32 = 0;

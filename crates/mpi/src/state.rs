@@ -6,12 +6,12 @@ use std::rc::Rc;
 use fabriscope_catalog::EagerChannel;
 use fabriscope_node::{CopyId, Process, ProgramError};
 use fabriscope_units::Bytes;
-use fabriscope_verbs::{CqId, Lid, Lkey, Mr, PdId, QpNum, RecvWr, Remote, SendFlags, SendWr, Sge, SrqId, WatchId, Wc, WcStatus};
+use fabriscope_verbs::{CqId, Lkey, Mr, PdId, RecvWr, Remote, SendFlags, SendWr, Sge, SrqId, WatchId, Wc, WcStatus};
 use rustc_hash::FxHashMap;
 
 use super::active_message::Serving;
 use super::buffer::{Buffer, RankLocation};
-use super::connection::{Connection, Link, Outgoing, Transfer};
+use super::connection::{Connection, Link, Named, Outgoing, Transfer};
 use super::layout;
 use super::matching::Matching;
 use super::protocol::Protocol;
@@ -98,15 +98,6 @@ enum SignalOf {
     Piece,
 }
 
-/// What a completion names of a peer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Named {
-    /// Our queue pair for that peer alone.
-    Own(QpNum),
-    /// The peer's address and its queue pair, where one of ours serves all.
-    Peer(Lid, QpNum),
-}
-
 /// A rank between two calls.
 #[derive(Debug)]
 pub(crate) struct State {
@@ -177,10 +168,7 @@ impl State {
         home: RankLocation,
     ) -> State {
         let links = |(peer, connection): (&u32, &Connection)| {
-            let named = |(rail, link): (usize, &Link)| {
-                let key = link.to.map_or(Named::Own(link.qp), |to| Named::Peer(link.lid, to.remote_qpn));
-                ((rail, key), *peer)
-            };
+            let named = |(rail, link): (usize, &Link)| ((rail, link.named), *peer);
             connection.links.iter().enumerate().filter(|_| !connection.local).map(named).collect::<Vec<_>>()
         };
         State {
@@ -350,7 +338,7 @@ impl State {
         let rail = protocol.rail(connection.links.len(), connection.turn);
         let link = &connection.links[rail];
         let has_room = link.posted - link.freed < u64::from(layout::send_depth(&protocol));
-        if connection.owed >= (protocol.window / 2).max(1) && has_room {
+        if connection.owed >= protocol.credit_interval && has_room {
             self.post_message(process, peer, Outgoing { rail, body: Body::Credits, zero_copy: None, buffer: Buffer::Host })?;
         }
         Ok(())
@@ -388,8 +376,8 @@ impl State {
         };
         link.posted += 1;
         link.unsignaled += 1;
-        let (qp, to, through) = (link.qp, link.to, link.posted);
-        if protocol.unordered || link.unsignaled >= protocol.signal_interval || message.zero_copy.is_some() {
+        let (qp, through) = (link.qp, link.posted);
+        if protocol.signals_each() || link.unsignaled >= protocol.signal_interval || message.zero_copy.is_some() {
             link.unsignaled = 0;
             let request = message.zero_copy.map(|request| (request, SignalOf::ZeroCopy));
             wr.wr_id = self.signal(Signal { peer, rail: message.rail, through, request });
@@ -399,10 +387,12 @@ impl State {
         if length <= protocol.inline_limit && message.buffer == Buffer::Host {
             wr = wr.with_flags(SendFlags::INLINE);
         }
-        if let Some(to) = to {
-            wr = wr.with_imm(self.connection(peer)?.next_tag()).to(to);
+        process.compute(protocol.packet_overhead);
+        let connection = self.connection(peer)?;
+        if protocol.unordered {
+            wr = wr.with_imm(connection.next_tag());
         }
-        wr = wr.saying(envelope.words());
+        wr = connection.links[message.rail].address(wr).saying(envelope.words());
         Ok(process.post_send(nic, qp, &wr)?)
     }
 
@@ -411,10 +401,9 @@ impl State {
         let link = &mut self.connection(peer)?.links[transfer.rail];
         link.posted += 1;
         link.unsignaled = 0;
-        let (qp, to, through) = (link.qp, link.to, link.posted);
+        let (qp, through) = (link.qp, link.posted);
+        let mut wr = link.address(transfer.wr.signaled());
         self.in_flight += 1;
-        let mut wr = transfer.wr.signaled();
-        wr.ud = to;
         wr.wr_id = self.signal(Signal { peer, rail: transfer.rail, through, request: Some((transfer.request, SignalOf::Piece)) });
         process.post_send(nic, qp, &wr)?;
         let connection = self.connection(peer)?;
@@ -454,8 +443,9 @@ impl State {
                 Some(srq) => process.post_srq_recv(place.nic, srq, &wr)?,
                 None => process.post_recv(place.nic, wc.qp_num, &wr)?,
             }
+            process.compute(self.protocol.packet_overhead);
             let unordered = self.protocol.unordered;
-            let from = if unordered { Named::Peer(wc.slid, wc.src_qp) } else { Named::Own(wc.qp_num) };
+            let from = if self.protocol.names_peers() { Named::Peer(wc.slid, wc.src_qp) } else { Named::Own(wc.qp_num) };
             if let Some(&peer) = self.by_qp.get(&(rail, from)) {
                 let Some(envelope) = words.and_then(Envelope::heard) else { return Err(self.unheard(peer)) };
                 if unordered {
@@ -468,10 +458,10 @@ impl State {
             return Ok(None);
         }
         let Some(signal) = self.signals.remove(&wc.wr_id) else { return Ok(None) };
-        let unordered = self.protocol.unordered;
+        let each = self.protocol.signals_each();
         let link = &mut self.connection(signal.peer)?.links[signal.rail];
         // Where they complete in any order every one has a completion.
-        let freed = if unordered { 1 } else { signal.through.saturating_sub(link.freed) };
+        let freed = if each { 1 } else { signal.through.saturating_sub(link.freed) };
         link.freed += freed;
         self.in_flight -= freed;
         self.unsettled.insert(signal.peer);

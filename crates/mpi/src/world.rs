@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use fabriscope_catalog::{Accumulate, EagerChannel, GpuProtocol, Interface, Mpi, Rdma, SingleElement};
+use fabriscope_catalog::{Accumulate, EagerChannel, GpuProtocol, Interface, Mpi, MpiTransport, Rdma, SingleElement};
 use fabriscope_node::{Process, Ties};
 use fabriscope_platform::{Binding, Target, path_mtu};
 use fabriscope_psm2 as psm2;
 use fabriscope_units::{Span, Time};
-use fabriscope_verbs::Mtu;
+use fabriscope_verbs::{Mtu, XrcdId};
 
 use super::active_message::Vectors;
 use super::buffer::RankLocation;
@@ -52,6 +52,8 @@ pub(super) struct NodeMemory {
     pub wires: Wires,
     /// What is in it, for programs that look.
     pub contents: Option<Contents>,
+    /// The XRC domain of each of its adapters that has one.
+    pub domains: RefCell<BTreeMap<usize, XrcdId>>,
     /// Until when its connection manager is busy.
     pub manager: Cell<Time>,
     /// Flags that PEs of OpenSHMEM have set for each other: (from, to) → when they can be seen.
@@ -93,7 +95,13 @@ impl World {
 
     fn with(mpi: &Mpi, target: &Target, ranks: u32, (call, keeps): (Option<Span>, bool)) -> World {
         let mtu = path_mtu(target.mtu);
-        let mut protocol = Protocol { unordered: target.interface == Interface::Efa, ..Protocol::from(mpi) };
+        let plain = Protocol::from(mpi);
+        let mut protocol = match target.interface {
+            // The part is one for SRD.
+            Interface::Efa => Protocol { unordered: true, transport: MpiTransport::Srd, ..plain },
+            Interface::Verbs => plain.over(mpi.transport, mpi, target.mtu),
+            _ => plain,
+        };
         if target.rdma == Rdma::None {
             protocol.read_from = u32::MAX;
         }
@@ -113,10 +121,22 @@ impl World {
                 single: *rules.single,
                 apply_overhead: *rules.apply_overhead,
             }),
-            atomics: matches!(target.interface, Interface::Verbs | Interface::Cxi),
+            atomics: matches!(target.interface, Interface::Verbs | Interface::Cxi)
+                && !matches!(mpi.transport, MpiTransport::Ud | MpiTransport::Srd),
             keeps,
             vectors: Vectors::default(),
         }))
+    }
+    /// The same of programs that have `messages` in flight to a rank at the most: queues are no longer than that takes, which changes no time.
+    #[must_use]
+    pub fn short(mpi: &Mpi, target: &Target, ranks: u32, messages: u32) -> World {
+        let World(shared) = World::with(mpi, target, ranks, (None, false));
+        let Some(mut shared) = Arc::into_inner(shared) else { return World::new(mpi, target, ranks) };
+        let protocol = &mut shared.protocol;
+        protocol.window = protocol.window.min(messages.max(1));
+        protocol.credit_interval = protocol.credit_interval.min(protocol.window);
+        protocol.shared_receives = protocol.shared_receives.min(SHORT);
+        World(Arc::new(shared))
     }
     /// What ranks on different nodes know of each other beside what their messages bring.
     #[must_use]
@@ -149,5 +169,7 @@ impl Shared {
     }
 }
 
+/// Receives of a shared queue where only few are ever used. Basis: assumed; more than have to be there at a time.
+const SHORT: u32 = 64;
 /// Jobs of more ranks use no rings: polling them would take longer than a completion. Basis: assumed, as MVAPICH2's polling set.
 const RING_RANKS: u32 = 64;

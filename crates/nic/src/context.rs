@@ -4,7 +4,8 @@
 //! and Fast", NSDI 2019 (the state of connections that does not fit into a NIC is read over PCIe, and the rate falls).
 //! Modelled: one context per queue pair, least recently used is replaced, a miss is a PCIe read before the packet goes on,
 //! a limited number of such reads at a time, the write-back of the context that makes room (every packet changes its own).
-//! Not modelled: caches of translations (MTT, MPT), of completion queues and of work requests; sets of limited associativity.
+//! Where a run makes some of the queue pairs only, the others take their share of the chip ([`ContextCache::stand_among`]).
+//! Not modelled: caches of completion queues and of work requests; sets of limited associativity. Translations: [`crate::translation`].
 
 use fabriscope_node::Pcie;
 use fabriscope_units::{Bytes, Span, Time, parameters};
@@ -25,6 +26,9 @@ parameters! {
 #[derive(Debug, Clone)]
 pub struct ContextCache {
     limits: ContextLimits,
+    eviction: Eviction,
+    /// Contexts that are in use on the adapter, those that a run leaves out among them; zero where it leaves none out.
+    among: u32,
     places: Vec<CacheEntry>,
     newest: u32,
     oldest: u32,
@@ -33,6 +37,15 @@ pub struct ContextCache {
     reads: Vec<Time>,
     turn: usize,
     counts: ContextCounts,
+}
+
+/// What becomes of an entry that makes room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Eviction {
+    /// Packets changed it: it is written back.
+    WriteBack,
+    /// It is as it was read.
+    Drop,
 }
 
 /// How often contexts were needed.
@@ -51,15 +64,23 @@ struct CacheEntry {
     older: u32,
     /// When it is on the chip; [`Time::MAX`] where it is not.
     ready: Time,
+    /// A packet needed it before.
+    was_used: bool,
 }
 
 impl ContextCache {
     /// An empty cache for queue pairs numbered below `contexts`; more are taken as they come.
     #[must_use]
     pub fn new(limits: ContextLimits, contexts: u32) -> ContextCache {
+        ContextCache::of(limits, contexts, Eviction::WriteBack)
+    }
+    /// The same of what the adapter changes, or not.
+    pub(crate) fn of(limits: ContextLimits, contexts: u32, eviction: Eviction) -> ContextCache {
         let limits = ContextLimits { cached: limits.cached.max(1), reads: limits.reads.max(1), ..limits };
         ContextCache {
             limits,
+            eviction,
+            among: 0,
             places: vec![CacheEntry::AWAY; contexts as usize],
             newest: NONE,
             oldest: NONE,
@@ -68,6 +89,24 @@ impl ContextCache {
             turn: 0,
             counts: ContextCounts::default(),
         }
+    }
+
+    /// A run uses some of `contexts` contexts only, all of which are in use otherwise: a context that is needed for the first time is on the chip
+    /// with the share that fits there, by its number.
+    pub fn stand_among(&mut self, contexts: u32) {
+        self.among = contexts;
+    }
+
+    /// Whether that was said.
+    #[must_use]
+    pub fn is_among(&self) -> bool {
+        self.among > 0
+    }
+
+    /// Whether a context that the run has not used yet happens to be on the chip.
+    fn happens_to_be_here(&self, context: u32) -> bool {
+        let mixed = (u64::from(context) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        mixed * u64::from(self.among) < u64::from(self.limits.cached) << 32
     }
 
     /// A packet needs `context` at `now`: when it is there. A miss reads it, and writes back the one used longest ago.
@@ -84,17 +123,21 @@ impl ContextCache {
             }
             return now.max(ready);
         }
-        self.counts.misses += 1;
+        let here = self.among > 0 && !self.places[context as usize].was_used && self.happens_to_be_here(context);
+        self.counts.misses += u64::from(!here);
         if self.held == self.limits.cached {
             let oldest = self.oldest;
             self.unlink(oldest);
             self.places[oldest as usize].ready = Time::MAX;
-            let _ = pcie.write(now, self.limits.size);
+            if self.eviction == Eviction::WriteBack && !here {
+                let _ = pcie.write(now, self.limits.size);
+            }
         } else {
             self.held += 1;
         }
-        let ready = self.read(now, pcie);
-        self.places[context as usize].ready = ready;
+        let ready = if here { now } else { self.read(now, pcie) };
+        let place = &mut self.places[context as usize];
+        (place.ready, place.was_used) = (ready, true);
         self.link(context);
         ready
     }
@@ -140,7 +183,7 @@ impl ContextCache {
 }
 
 impl CacheEntry {
-    const AWAY: CacheEntry = CacheEntry { newer: NONE, older: NONE, ready: Time::MAX };
+    const AWAY: CacheEntry = CacheEntry { newer: NONE, older: NONE, ready: Time::MAX, was_used: false };
 }
 
 const NONE: u32 = u32::MAX;
@@ -209,6 +252,18 @@ mod tests {
         }
         let share = cache.counts().misses as f64 / cache.counts().uses as f64;
         assert!((share - 0.75).abs() < 0.01, "{share}");
+    }
+
+    /// A run that uses each of 4,000 contexts once, of 16,000 that are in use: a quarter of a quarter is on the chip.
+    #[test]
+    fn contexts_that_a_run_leaves_out_take_their_share_of_the_chip() {
+        let (mut cache, mut link) = (ContextCache::new(limits(1000, 4), 4000), pcie());
+        cache.stand_among(16_000);
+        for context in 0..4000 {
+            cache.touch(Time::ZERO, context, &mut link);
+        }
+        let share = cache.counts().misses as f64 / cache.counts().uses as f64;
+        assert!((share - 15.0 / 16.0).abs() < 0.01, "{share}");
     }
 
     #[test]

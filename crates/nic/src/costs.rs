@@ -4,6 +4,7 @@ use fabriscope_node::ReadAhead;
 use fabriscope_units::{Bytes, Rate, Span};
 
 use crate::context::ContextLimits;
+use crate::translation::TranslationLimits;
 
 /// The parameters of an adapter, each declared here and nowhere else: handed to [`fabriscope_units::bare`] for the model, and to the
 /// catalogue for its part, whose keys they are.
@@ -52,6 +53,8 @@ macro_rules! nic_parameters {
             tables {
                 /// Contexts of queue pairs; where nothing is said, all are always at hand.
                 contexts: ContextLimits,
+                /// Translations of registered memory; where nothing is said, all are always at hand.
+                translations: TranslationLimits,
             }
         }
     };
@@ -126,6 +129,7 @@ pub(crate) mod tests {
             cqe_size: Bytes(64),
             tx_buffer: Bytes::from_kib(64),
             contexts: None,
+            translations: None,
         }
     }
 

@@ -12,13 +12,14 @@
 use fabriscope_node::pcie::Written;
 use fabriscope_node::{DmaHops, Pcie, PcieTiming};
 use fabriscope_units::{Bytes, Span, Time};
-use fabriscope_verbs::{MemoryId, QpNum, Transmit};
+use fabriscope_verbs::{MemoryId, PageUse, QpNum, Transmit};
 use fabriscope_wire::{Opcode, Operation, Transport};
 
 use crate::context::ContextCache;
 use crate::costs::{NicCosts, Uplink};
 use crate::dma_targets::{DmaTargets, Hops};
 use crate::send_engine::{Begin, SendEngine};
+use crate::translation::{TranslationCache, TranslationCounts};
 use crate::tx_window::TxWindow;
 
 /// The state of the pipeline.
@@ -30,6 +31,12 @@ pub struct Pipeline {
     engine: SendEngine,
     /// Contexts on the chip, where there are more queue pairs than it holds.
     contexts: Option<Box<ContextCache>>,
+    /// Translations on the chip, where memory is registered by pages.
+    translations: Option<Box<TranslationCache>>,
+    /// How long the next packet waits for a translation.
+    translating: Span,
+    /// When those before had theirs, on the way out and in: packets do not overtake each other.
+    translated: [Time; 2],
     /// Memories beyond its own link.
     targets: Option<Box<DmaTargets>>,
     host_memory: HostMemory,
@@ -81,6 +88,9 @@ impl Pipeline {
             pcie: Pcie::new(bus),
             engine: SendEngine::new(),
             contexts: None,
+            translations: None,
+            translating: Span::ZERO,
+            translated: [Time::ZERO; 2],
             targets: None,
             host_memory: HostMemory::Direct,
             place: MemoryId::HOST,
@@ -111,17 +121,54 @@ impl Pipeline {
         }
     }
     /// Keeps account of contexts from now on if there are more queue pairs than the NIC holds.
-    pub fn watch_contexts(&mut self, queue_pairs: impl FnOnce() -> u32) {
-        let Some(limits) = self.costs.contexts.filter(|_| self.contexts.is_none()) else { return };
-        let pairs = queue_pairs();
-        if pairs > limits.cached {
-            self.contexts = Some(Box::new(ContextCache::new(limits, pairs)));
+    /// `queue_pairs` are those at hand, and those that a run leaves out.
+    pub fn watch_contexts(&mut self, queue_pairs: impl FnOnce() -> (u32, u32)) {
+        let Some(limits) = self.costs.contexts else { return };
+        match &mut self.contexts {
+            Some(contexts) if contexts.is_among() => {
+                let (pairs, others) = queue_pairs();
+                contexts.stand_among(pairs.saturating_add(others));
+            }
+            Some(_) => {}
+            None => {
+                let (pairs, others) = queue_pairs();
+                let all = pairs.saturating_add(others);
+                if all > limits.cached {
+                    let contexts = self.contexts.insert(Box::new(ContextCache::new(limits, pairs)));
+                    if others > 0 {
+                        contexts.stand_among(all);
+                    }
+                }
+            }
         }
     }
     /// Packets that waited for a context.
     #[must_use]
     pub fn context_misses(&self) -> u64 {
         self.contexts.as_ref().map_or(0, |contexts| contexts.counts().misses)
+    }
+    /// Translations that packets needed, of regions that are registered by pages.
+    #[must_use]
+    pub fn translations(&self) -> TranslationCounts {
+        self.translations.as_ref().map_or_else(TranslationCounts::default, |cache| cache.counts())
+    }
+    /// When the translations of all `pages` are in the adapter, for what needs them at `now`.
+    fn translate(&mut self, now: Time, pages: impl IntoIterator<Item = PageUse>) -> Time {
+        let Some(limits) = self.costs.translations else { return now };
+        let cache = self.translations.get_or_insert_with(|| Box::new(TranslationCache::new(limits)));
+        pages.into_iter().fold(now, |ready, page| ready.max(cache.touch(now, page, &mut self.pcie)))
+    }
+    /// The next packet that is built waits for the translations of `pages`.
+    pub fn translate_next(&mut self, now: Time, pages: impl IntoIterator<Item = PageUse>) {
+        let ready = self.translate(now, pages).max(self.translated[0]);
+        self.translated[0] = ready;
+        self.translating = ready - now;
+    }
+    /// When those of a packet that arrived are, behind those of the packets before it.
+    pub fn translate_in_order(&mut self, now: Time, pages: impl IntoIterator<Item = PageUse>) -> Time {
+        let ready = self.translate(now, pages).max(self.translated[1]);
+        self.translated[1] = ready;
+        ready
     }
     /// What payload of `place` crosses, for reports; `None` for the host memory beside the adapter.
     #[must_use]
@@ -142,7 +189,7 @@ impl Pipeline {
     #[inline]
     pub fn build(&mut self, now: Time, t: &Transmit, hops: &mut Hops) -> Built {
         // The bus is asked for the payload now, so that nobody else waits for it meanwhile; it is worth that much later.
-        let wait = self.fetch_context(now, t.qp) - now;
+        let wait = self.fetch_context(now, t.qp) - now + std::mem::take(&mut self.translating);
         let (begun, complete) = self.fetch(now, t, hops);
         let complete = complete + wait;
         let mut ready = complete + self.costs.tx_latency;
@@ -317,6 +364,7 @@ mod tests {
     use super::*;
     use crate::context::ContextLimits;
     use crate::costs::tests::{UPLINK, bus, costs};
+    use crate::translation::TranslationLimits;
     use fabriscope_verbs::{Packet, WqeIndex};
 
     /// The first packet of a message of queue pair `qp` with `payload` bytes to fetch.
@@ -399,15 +447,29 @@ mod tests {
     fn a_missing_context_delays_the_packet_by_its_read() {
         let limits = ContextLimits { cached: 1, size: Bytes(250), reads: 4 };
         let mut nic = idle(NicCosts { contexts: Some(limits), ..costs() });
-        nic.watch_contexts(|| 1);
+        nic.watch_contexts(|| (1, 0));
         let inline = |qp| Transmit { fetch: Bytes::ZERO, ..packet(qp, 100) };
         assert_eq!(nic.build(ns(0), &inline(0), &mut Hops::default()).complete, ns(0), "one queue pair fits");
-        nic.watch_contexts(|| 2);
+        nic.watch_contexts(|| (2, 0));
         // 400 ns and 250 B at 100 ps.
         assert_eq!(nic.build(ns(1000), &inline(0), &mut Hops::default()).complete, ns(1425));
         assert_eq!(nic.build(ns(2000), &inline(0), &mut Hops::default()).complete, ns(2000));
         assert!(nic.build(ns(3000), &inline(1), &mut Hops::default()).complete > ns(3400));
         assert_eq!(nic.context_misses(), 2);
+    }
+
+    #[test]
+    fn packets_wait_for_their_translations_in_turn() {
+        let limits = TranslationLimits { cached: 4, entries: 8, size: Bytes(64), reads: 4, fault: Span::ZERO };
+        let mut nic = idle(NicCosts { translations: Some(limits), ..costs() });
+        let page = |entry| [PageUse { entry, on_demand: false }];
+        // 400 ns and 64 B at 100 ps for the line, 500 ns for the payload behind it; the second, whose line is there, comes after the first.
+        nic.translate_next(ns(0), page(0));
+        let first = nic.build(ns(0), &packet(0, 1000), &mut Hops::default()).begun;
+        nic.translate_next(ns(10), page(1));
+        let second = nic.build(ns(10), &packet(1, 1000), &mut Hops::default()).begun;
+        assert_eq!((first, second >= first), (ns(406) + Span::from_ps(400), true));
+        assert_eq!((nic.translations().uses, nic.translations().misses), (2, 1));
     }
 
     #[test]

@@ -9,6 +9,9 @@ use fabriscope_verbs::{SendFlags, SendWr, WrOpcode};
 pub fn wqe_bytes(wr: &SendWr) -> Bytes {
     let remote = match wr.opcode {
         WrOpcode::AtomicFetchAndAdd | WrOpcode::AtomicCmpAndSwp => 32,
+        // What mlx5 calls UMR: control and memory key, for BIND a list of pieces of 64 bytes as well.
+        WrOpcode::BindMw => 160,
+        WrOpcode::LocalInv => 112,
         _ if wr.remote.is_some() => 16,
         _ if wr.ud.is_some() => 48,
         _ => 0,

@@ -74,6 +74,38 @@ impl Job {
         all
     }
 
+    /// What one of the transports of MPI takes, with `initiators` of DC; none where the word names none.
+    ///
+    /// As [`footprints`](Self::footprints), and
+    /// - rc: as RC, and each queue pair has `own` receives of its own;
+    /// - dc: so many initiators and a target;
+    /// - srd, uet: one queue pair, and a context of the adapter for each adapter elsewhere.
+    #[must_use]
+    pub fn of(&self, transport: &str, (own, initiators): (u32, u32)) -> Option<Footprint> {
+        let (m, others) = (u64::from(self.per_node), u64::from(self.nodes.saturating_sub(1)));
+        let shared = self.connections;
+        let datagrams = self.datagrams.unwrap_or(shared);
+        let each = u64::from(own).saturating_mul(m * others);
+        let own = Queues { receives: u32::try_from(each).unwrap_or(u32::MAX), ..shared };
+        Some(match transport {
+            "rc" => self.footprint("rc", "M² (N − 1)", m * others, m * others, own),
+            "rc-srq" => self.footprint("rc-srq", "M² (N − 1)", m * others, m * others, shared),
+            "xrc" => self.footprint("xrc", "2 M (N − 1)", 2 * others, others, shared),
+            "dc" => self.footprint("dc", "M (D + 1)", u64::from(initiators) + 1, initiators.into(), shared),
+            "ud" => self.footprint("ud", "M", 1, 1, datagrams),
+            "srd" | "uet" => {
+                let name = if transport == "srd" { "srd" } else { "uet" };
+                let one = self.footprint(name, "M + N − 1", 1, 1, datagrams);
+                Footprint {
+                    contexts_per_adapter: one.contexts_per_adapter + others,
+                    node_bytes: one.node_bytes + others * self.context.0,
+                    ..one
+                }
+            }
+            _ => return None,
+        })
+    }
+
     /// A process with so many contexts and send queues, and one set of receives.
     fn footprint(&self, transport: &'static str, growth: &'static str, contexts: u64, sending: u64, queues: Queues) -> Footprint {
         let m = u64::from(self.per_node);
@@ -110,6 +142,11 @@ mod tests {
         // RC: 868 · (375 + 64 · 64) B and 512 · (16 + 16384) B; UD: 375 + 2048 · 64 B and 4096 · (16 + 2088) B.
         assert_eq!((found[0].process_bytes, found[3].process_bytes), (868 * 4471 + 512 * 16_400, 375 + 131_072 + 4096 * 2104));
         assert!(found.iter().all(|f| f.node_bytes == 28 * f.process_bytes));
+        // 868 connections with 64 receives of (16 + 16384) B each; 9 queue pairs of DC; 28 and 31 peers.
+        let of = |transport| job.of(transport, (64, 8)).unwrap();
+        assert_eq!(of("rc").process_bytes, 868 * (4471 + 64 * 16_400));
+        assert_eq!((of("rc-srq"), of("xrc").contexts_per_adapter), (Footprint { transport: "rc-srq", ..found[0] }, 1736));
+        assert_eq!((of("dc").contexts_per_adapter, of("uet").contexts_per_adapter, job.of("tcp", (64, 8))), (28 * 9, 59, None));
         assert_eq!(Job { datagrams: None, nodes: 1, ..job }.footprints().iter().map(|f| f.contexts_per_process).sum::<u64>(), 2);
     }
 }

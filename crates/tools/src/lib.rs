@@ -1,7 +1,7 @@
 //! The programs people judge a network by, as real programs on simulated NICs.
 //!
 //! Each family parses the tools' own command lines, runs the tools' own loops, and prints the tools' own bytes: [`perftest`] on verbs,
-//! [`omb`] and [`collective`] on the MPI library of `fabriscope-mpi`, [`shmem`] on its OpenSHMEM, [`nccl_tests`] and [`xccl`] on the
+//! [`omb`], [`collective`] and [`scattered`] on the MPI library of `fabriscope-mpi`, [`shmem`] on its OpenSHMEM, [`nccl_tests`] and [`xccl`] on the
 //! collective library of `fabriscope-nccl-runtime`, [`hccl`] on HCL, [`sockets`] on the kernel's TCP, [`gpu`] on the GPUs of a node, [`wafer`] on the
 //! cores of a wafer, [`memory`] on those of a node. [`Tool`] finds a
 //! program by its name.
@@ -16,6 +16,7 @@ pub mod omb;
 mod osu;
 pub mod perftest;
 mod repeats;
+pub mod scattered;
 pub mod shmem;
 pub mod sockets;
 mod tool;

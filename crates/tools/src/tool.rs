@@ -19,6 +19,7 @@ use crate::memory;
 use crate::nccl_tests;
 use crate::omb;
 use crate::perftest;
+use crate::scattered;
 use crate::shmem;
 use crate::sockets;
 use crate::wafer;
@@ -43,6 +44,8 @@ pub enum Tool {
     Sockets(sockets::SocketTool),
     /// A program on GPUs.
     Gpu(gpu::GpuTool),
+    /// Round trips of MPI with partners that change.
+    Scattered,
     /// Iterations of a Krylov solver.
     Krylov,
     /// Reads and writes of NVMe drives.
@@ -73,6 +76,7 @@ impl Tool {
             .chain(shmem::BENCHMARKS.iter().map(Tool::Shmem))
             .chain(collective::Benchmark::all().map(Tool::Collective))
             .chain(nccl_tests::TOOLS.into_iter().map(Tool::NcclTests))
+            .chain([Tool::Scattered])
             .chain(xccl::BENCHMARKS.iter().map(Tool::Xccl))
             .chain(sockets::TOOLS.into_iter().map(Tool::Sockets))
             .chain(gpu::TOOLS.into_iter().map(Tool::Gpu))
@@ -107,6 +111,7 @@ impl Tool {
             Tool::Xccl(benchmark) => benchmark.name,
             Tool::Sockets(tool) => tool.name(),
             Tool::Gpu(tool) => tool.name(),
+            Tool::Scattered => scattered::NAME,
             Tool::Krylov => krylov::NAME,
             Tool::Nvme => nvme::NAME,
             Tool::Rpc => rpc::NAME,
@@ -130,6 +135,7 @@ impl Tool {
             Tool::Xccl(benchmark) => benchmark.about,
             Tool::Sockets(tool) => tool.about(),
             Tool::Gpu(tool) => tool.about(),
+            Tool::Scattered => scattered::ABOUT,
             Tool::Krylov => krylov::ABOUT,
             Tool::Nvme => nvme::ABOUT,
             Tool::Rpc => rpc::ABOUT,
@@ -153,6 +159,7 @@ impl Tool {
             Tool::Xccl(benchmark) => benchmark.traits(),
             Tool::Sockets(tool) => tool.traits(),
             Tool::Gpu(tool) => tool.traits(),
+            Tool::Scattered => scattered::traits(),
             Tool::Krylov => krylov::traits(),
             Tool::Nvme => nvme::traits(),
             Tool::Rpc => rpc::traits(),
@@ -176,6 +183,7 @@ impl Tool {
             Tool::Xccl(_) => xccl::OPTIONS,
             Tool::Sockets(tool) => tool.options(),
             Tool::Gpu(tool) => tool.options(),
+            Tool::Scattered => scattered::OPTIONS,
             Tool::Krylov => krylov::OPTIONS,
             Tool::Nvme => nvme::OPTIONS,
             Tool::Rpc => rpc::OPTIONS,
@@ -230,6 +238,7 @@ impl Tool {
             Tool::Xccl(benchmark) => xccl::prepare(benchmark, args, target),
             Tool::Sockets(tool) => tool.prepare(args, target),
             Tool::Gpu(tool) => tool.prepare(args, target),
+            Tool::Scattered => scattered::prepare(args, target),
             Tool::Krylov => krylov::prepare(args, target),
             Tool::Nvme => nvme::prepare(args, target),
             Tool::Rpc => rpc::prepare(args, target),

@@ -1,8 +1,8 @@
 //! Who may do what with memory, and in which memory of the node it is.
 //!
 //! Source: IBA vol. 1 §10.6.3 (access rights); man page ibv_reg_mr(3).
-//! Modelled: the four rights that queue pairs and regions give.
-//! Not modelled: on-demand paging, relaxed ordering.
+//! Modelled: the four rights that queue pairs and regions give, and that of binding memory windows.
+//! Not modelled: relaxed ordering.
 
 use std::fmt;
 use std::ops::BitOr;
@@ -22,7 +22,9 @@ impl Access {
     pub const REMOTE_READ: Access = Access(4);
     /// A remote NIC may use atomics.
     pub const REMOTE_ATOMIC: Access = Access(8);
-    /// Everything.
+    /// Memory windows may be bound to it.
+    pub const MW_BIND: Access = Access(16);
+    /// Everything that moves data.
     pub const ALL: Access = Access(15);
 
     /// Whether all rights of `other` are given.
@@ -44,6 +46,7 @@ impl fmt::Debug for Access {
             (Access::REMOTE_WRITE, "REMOTE_WRITE"),
             (Access::REMOTE_READ, "REMOTE_READ"),
             (Access::REMOTE_ATOMIC, "REMOTE_ATOMIC"),
+            (Access::MW_BIND, "MW_BIND"),
         ];
         f.debug_list().entries(names.iter().filter(|(right, _)| self.contains(*right)).map(|(_, name)| name)).finish()
     }

@@ -1,9 +1,10 @@
 //! Memory regions: what the NIC may touch, and for whom.
 //!
 //! Source: IBA vol. 1 §10.6; man page ibv_reg_mr(3).
-//! Modelled: keys with a generation, bounds, protection domains, the four access rights, other addresses for peers (`iova`), and
-//! in which memory of the node a region lies.
-//! Not modelled: memory windows, on-demand paging, page tables and their cost.
+//! Modelled: keys with a generation, bounds, protection domains, the four access rights, other addresses for peers (`iova`), in which
+//! memory of the node a region lies; memory windows of both types (`window`); of regions that are registered by pages, which pages requests
+//! use (`pages`): the time that takes is the adapter's.
+//! Not modelled: regions that are registered by requests, zero-based windows.
 
 use fabriscope_units::Bytes;
 
@@ -11,7 +12,15 @@ use crate::access::{Access, MemoryId};
 use crate::error::VerbsError;
 use crate::ids::{Lkey, PdId, Rkey};
 use crate::memory::each_piece;
+use crate::mr::pages::PagedRegions;
+use crate::mr::window::Window;
 use crate::wr::Sge;
+
+mod pages;
+mod window;
+
+pub use pages::{PageUse, Pages};
+pub use window::WindowKind;
 
 /// The keys of a registered region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,6 +46,10 @@ pub(crate) struct Regions {
     free: Vec<u32>,
     /// A region was registered in other memory than that beside the NIC.
     elsewhere: bool,
+    /// That, or one by pages: packets are looked at.
+    watched: bool,
+    /// Those that were registered by pages.
+    paged: PagedRegions,
     /// Peers have another address for a region than its own.
     moved: bool,
     /// Whether the NIC reaches each place but the first, which it always does.
@@ -54,6 +67,10 @@ struct Region {
     place: MemoryId,
     /// To be added to what peers call an address of it, modulo 2^64.
     shift: u64,
+    /// Windows that are open on it.
+    windows: u32,
+    /// What it is as a window, if it is one.
+    window: Option<Window>,
 }
 
 /// Whether a region may have this range and these rights.
@@ -76,7 +93,7 @@ impl Regions {
         let index = match self.free.pop() {
             Some(index) => index,
             None => {
-                let dead = Region { first: 0, last: 0, pd, access, generation: 0, live: false, place, shift: 0 };
+                let dead = Region { first: 0, last: 0, pd, access, generation: 0, live: false, place, shift: 0, windows: 0, window: None };
                 if self.slots.is_empty() {
                     self.slots.push(dead); // index 0 is never given out, so a zeroed key is wrong
                 }
@@ -85,8 +102,11 @@ impl Regions {
             }
         };
         let slot = &mut self.slots[index as usize];
-        *slot = Region { first: addr, last: addr + (length.0 - 1), pd, access, generation: slot.generation, live: true, place, shift: 0 };
+        let generation = slot.generation;
+        let last = addr + (length.0 - 1);
+        *slot = Region { first: addr, last, pd, access, generation, live: true, place, shift: 0, windows: 0, window: None };
         self.elsewhere |= place != MemoryId::HOST;
+        self.watched |= self.elsewhere;
         let key = index << 8 | u32::from(slot.generation);
         Ok(Mr { lkey: Lkey(key), rkey: Rkey(key), addr, length })
     }
@@ -136,8 +156,14 @@ impl Regions {
 
     pub(crate) fn deregister(&mut self, key: u32) -> Result<(), VerbsError> {
         let region = self.live_mut(key)?;
+        if region.windows > 0 || region.window.is_some() {
+            let (what, user) = (format!("memory region {key:#x}"), format!("{} windows", region.windows));
+            return Err(VerbsError::Busy { what, user });
+        }
         region.live = false;
         region.generation = region.generation.wrapping_add(1);
+        let first = region.first;
+        self.paged.forget(first);
         self.free.push(key >> 8);
         Ok(())
     }
@@ -164,10 +190,10 @@ impl Regions {
         self.slots.get(key as usize).map_or(PdId(0), |region| region.pd)
     }
 
-    /// Whether memory other than that beside the NIC was ever registered.
+    /// Whether memory other than that beside the NIC was ever registered, or some by pages.
     #[inline]
-    pub(crate) fn is_elsewhere(&self) -> bool {
-        self.elsewhere
+    pub(crate) fn is_watched(&self) -> bool {
+        self.watched
     }
 
     /// Where the region of `key` lies.
@@ -179,7 +205,7 @@ impl Regions {
     /// Where most of the `length` bytes from `offset` on of a gather or scatter list lie.
     #[inline]
     pub(crate) fn place_in(&self, list: &[Sge], offset: u64, length: u32) -> MemoryId {
-        if self.elsewhere { self.look_in(list, offset, length as usize) } else { MemoryId::HOST }
+        if self.watched { self.look_in(list, offset, length as usize) } else { MemoryId::HOST }
     }
 
     #[cold]
@@ -190,7 +216,8 @@ impl Regions {
     #[cold]
     fn look_in(&self, list: &[Sge], offset: u64, length: usize) -> MemoryId {
         let (mut most, mut place) = (0, MemoryId::HOST);
-        each_piece(list, offset, length, |piece, _, range| {
+        each_piece(list, offset, length, |piece, begin, range| {
+            self.use_pages(begin, range.len() as u32);
             if range.len() > most {
                 (most, place) = (range.len(), self.look_up(piece.lkey.0));
             }

@@ -11,7 +11,7 @@ macro_rules! transports {
         $made! {{
             rc::Rc {
                 /// Reliable connection.
-                Rc = connected(Service::Rc, Sends::Everything, true);
+                Rc = connected(Service::Rc, Sends::Connection, true);
             }
             xrc::Xrc {
                 /// The sending end of an extended reliable connection (`IBV_QPT_XRC_SEND`).

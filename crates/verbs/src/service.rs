@@ -31,6 +31,8 @@ struct ServiceEnd {
 #[derive(Clone, Copy)]
 enum Sends {
     Nothing,
+    /// All there is, memory windows among it.
+    Connection,
     Everything,
     /// SEND, with or without immediate data.
     Messages,
@@ -38,7 +40,7 @@ enum Sends {
     Packets,
     /// SEND and WRITE.
     Unanswered,
-    /// Everything but atomics.
+    /// Everything that goes to the peer but atomics.
     NoAtomics,
     /// Everything but atomics and immediate data.
     Plain,
@@ -50,7 +52,9 @@ impl Sends {
     const fn has(self, opcode: WrOpcode) -> bool {
         match self {
             Sends::Nothing => false,
-            Sends::Everything => true,
+            // Windows are bound and keys invalidated on connections of InfiniBand.
+            _ if opcode.changes_keys() => matches!(self, Sends::Connection),
+            Sends::Connection | Sends::Everything => true,
             Sends::Messages => opcode.is_send(),
             Sends::Packets => matches!(opcode, WrOpcode::Send),
             Sends::Unanswered => !opcode.is_read() && !opcode.is_atomic(),
@@ -190,7 +194,7 @@ impl QpType {
     }
     /// Whether what a program says with its SENDs and WRITEs travels with them ([`AppWords`](crate::AppWords)).
     pub const fn carries_words(self) -> bool {
-        !(self.sends_datagrams() || self.repeats())
+        !(matches!(self.service(), Service::Raw) || self.repeats())
     }
     /// How its packets are delivered, if it is of SRD or UET.
     pub const fn delivery(self) -> Delivery {

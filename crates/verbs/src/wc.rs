@@ -98,6 +98,10 @@ pub enum WcOpcode {
     CompSwap,
     /// FETCH_ADD.
     FetchAdd,
+    /// BIND of a memory window.
+    BindMw,
+    /// LOCAL_INV.
+    LocalInv,
     /// A receive, filled by SEND.
     Recv,
     /// A receive, taken by WRITE with immediate.

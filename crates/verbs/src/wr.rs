@@ -2,7 +2,8 @@
 //!
 //! Source: IBA vol. 1 §10.7; man pages ibv_post_send(3), ibv_post_recv(3).
 //! Modelled: SEND, WRITE (both with immediate data), READ, FETCH_ADD, CMP_SWAP, both with the masks of mlx5's extended atomics; gather lists; the four send flags.
-//! Not modelled: the longer header of extended atomics, SEND with invalidate, memory windows, local invalidate, TSO, IP checksum offload.
+//! BIND, LOCAL_INV and SEND with invalidate of memory windows, on RC.
+//! Not modelled: the longer header of extended atomics, registration by requests, TSO, IP checksum offload.
 
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
@@ -10,6 +11,7 @@ use std::ops::{BitOr, BitOrAssign};
 use fabriscope_units::Bytes;
 use smallvec::{SmallVec, smallvec};
 
+use crate::access::Access;
 use crate::ids::{AhId, EecNum, Lkey, QpNum, Rkey, SrqId, WqeIndex};
 use crate::wc::WcOpcode;
 use crate::words::AppWords;
@@ -32,10 +34,16 @@ pub enum WrOpcode {
     AtomicFetchAndAdd,
     /// Replaces 64 bits of the peer if they equal a value, and returns the old value.
     AtomicCmpAndSwp,
+    /// As SEND, and the peer's window of a key closes.
+    SendWithInv,
+    /// Opens a memory window of this side.
+    BindMw,
+    /// Closes one.
+    LocalInv,
 }
 
 impl WrOpcode {
-    /// Every opcode.
+    /// Every opcode that moves data or words, but SEND with invalidate.
     pub const ALL: [WrOpcode; 7] = [
         WrOpcode::Send,
         WrOpcode::SendWithImm,
@@ -48,7 +56,7 @@ impl WrOpcode {
 
     /// SEND or SEND with immediate.
     pub const fn is_send(self) -> bool {
-        matches!(self, WrOpcode::Send | WrOpcode::SendWithImm)
+        matches!(self, WrOpcode::Send | WrOpcode::SendWithImm | WrOpcode::SendWithInv)
     }
     /// WRITE or WRITE with immediate.
     pub const fn is_write(self) -> bool {
@@ -62,6 +70,14 @@ impl WrOpcode {
     pub const fn is_atomic(self) -> bool {
         matches!(self, WrOpcode::AtomicFetchAndAdd | WrOpcode::AtomicCmpAndSwp)
     }
+    /// Whether it changes who may use which memory.
+    pub const fn changes_keys(self) -> bool {
+        matches!(self, WrOpcode::SendWithInv | WrOpcode::BindMw | WrOpcode::LocalInv)
+    }
+    /// Whether it is carried out by the adapter of this side alone.
+    pub const fn is_local(self) -> bool {
+        matches!(self, WrOpcode::BindMw | WrOpcode::LocalInv)
+    }
     /// Whether the peer's completion carries immediate data.
     pub const fn has_immediate(self) -> bool {
         matches!(self, WrOpcode::SendWithImm | WrOpcode::RdmaWriteWithImm)
@@ -69,11 +85,13 @@ impl WrOpcode {
     /// The opcode its completion shows.
     pub const fn completion(self) -> WcOpcode {
         match self {
-            WrOpcode::Send | WrOpcode::SendWithImm => WcOpcode::Send,
+            WrOpcode::Send | WrOpcode::SendWithImm | WrOpcode::SendWithInv => WcOpcode::Send,
             WrOpcode::RdmaWrite | WrOpcode::RdmaWriteWithImm => WcOpcode::RdmaWrite,
             WrOpcode::RdmaRead => WcOpcode::RdmaRead,
             WrOpcode::AtomicFetchAndAdd => WcOpcode::FetchAdd,
             WrOpcode::AtomicCmpAndSwp => WcOpcode::CompSwap,
+            WrOpcode::BindMw => WcOpcode::BindMw,
+            WrOpcode::LocalInv => WcOpcode::LocalInv,
         }
     }
 }
@@ -211,6 +229,8 @@ pub struct SendWr {
     pub remote_srqn: Option<SrqId>,
     /// The end-to-end context to the peer, on RD.
     pub eec: Option<EecNum>,
+    /// The rights of a memory window, for BIND.
+    pub window: Option<Access>,
     /// What the program says with a SEND or WRITE. No counterpart in libibverbs, where it is in the bytes.
     pub words: Option<AppWords>,
 }
@@ -229,6 +249,7 @@ impl SendWr {
             ud: None,
             remote_srqn: None,
             eec: None,
+            window: None,
             words: None,
         }
     }
@@ -253,6 +274,19 @@ impl SendWr {
     pub fn cmp_swap(wr_id: u64, sge: Sge, remote: Remote, compare: u64, swap: u64) -> SendWr {
         let atomic = Some(Atomic { compare_add: compare, swap, ..Atomic::default() });
         SendWr { remote: Some(remote), atomic, ..SendWr::new(wr_id, WrOpcode::AtomicCmpAndSwp, sge) }
+    }
+    /// BIND: what lies at `sge` can be reached by peers under `rkey`, a key of a window, with the rights `access`; a window of no bytes is closed.
+    pub fn bind(wr_id: u64, rkey: Rkey, sge: Sge, access: Access) -> SendWr {
+        let remote = Some(Remote { addr: sge.addr, rkey });
+        SendWr { remote, window: Some(access), ..SendWr::new(wr_id, WrOpcode::BindMw, sge) }
+    }
+    /// LOCAL_INV: the window of `rkey` closes.
+    pub fn invalidate(wr_id: u64, rkey: Rkey) -> SendWr {
+        SendWr { remote: Some(Remote { addr: 0, rkey }), sge: SgeList::new(), ..SendWr::new(wr_id, WrOpcode::LocalInv, Sge::default()) }
+    }
+    /// The same SEND, which closes the peer's window of `rkey`.
+    pub fn invalidating(self, rkey: Rkey) -> SendWr {
+        SendWr { opcode: WrOpcode::SendWithInv, remote: Some(Remote { addr: 0, rkey }), ..self }
     }
     /// The same atomic with masks: `ignore` are bits that are not compared, `keep` bits that stay. Other requests stay as they are.
     pub fn masked(mut self, ignore: u64, keep: u64) -> SendWr {

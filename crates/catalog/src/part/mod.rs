@@ -90,7 +90,8 @@ pub use rpc::{CallsOverRdma, CallsOverStreams, RpcLibrary};
 pub use shared_memory::{Mechanism, SharedMemory, SharedMemoryParameters, SingleCopy, SingleCopyParameters, SlotParameters, Slots};
 pub use shuffle::{OneSidedFetch, ShuffleJob, ShuffleLibrary};
 pub use software::{
-    Connections, Datagrams, EachRegistration, EagerChannel, FirstUse, MapBy, Mpi, Perftest, RailPolicy, Rendezvous, Software, TagMatching,
+    Connections, Datagrams, EachRegistration, EagerChannel, FirstUse, MapBy, Mpi, MpiTransport, Perftest, RailPolicy, Rendezvous, Software,
+    TagMatching,
 };
 pub(crate) use switch::check_ecn;
 pub use switch::{Ecn, Forwarding, Pfc, Switch};

@@ -2,11 +2,11 @@
 //!
 //! Modelled: one send engine shared by all queue pairs (`message_interval`, `write_interval`), a limit per queue pair
 //! (`wqe_interval`), a responder that reads ahead of the wire (`read_ahead`), write-combined doorbells, a cache of the
-//! contexts of queue pairs (`contexts`), connections over TCP (`iwarp`), cores of its own (`dpu`),
+//! contexts of queue pairs (`contexts`) and of translations (`translations`), connections over TCP (`iwarp`), cores of its own (`dpu`),
 //! commands of NVMe that it serves by itself (`nvme`).
-//! Not modelled: caches of translations, on-chip switching, offloads beyond RDMA.
+//! Not modelled: on-chip switching, offloads beyond RDMA.
 
-use fabriscope_nic::{ContextLimits, NicCosts, nic_parameters};
+use fabriscope_nic::{ContextLimits, NicCosts, TranslationLimits, nic_parameters};
 use fabriscope_psm2::AdapterParameters;
 use fabriscope_units::{Bytes, Span};
 use fabriscope_verbs::AckCoalescing;
@@ -191,6 +191,13 @@ impl Part for Nic {
             if !(1..=4096).contains(&contexts.size.as_u64()) {
                 let message = format!("a context of {}", *contexts.size);
                 return Err(Problem::at(&["contexts", "size", "value"], message, "use 1 B to 4096 B"));
+            }
+        }
+        if let Some(translations) = &self.translations {
+            let counts = [("cached", *translations.cached), ("entries", *translations.entries), ("reads", *translations.reads)];
+            if let Some((key, _)) = counts.into_iter().find(|(_, value)| *value == 0) {
+                let message = format!("`{key}` of the translations is zero: no memory could be reached");
+                return Err(Problem::at(&["translations", key, "value"], message, "use at least 1, or remove [translations]"));
             }
         }
         if self.onload.is_some() != (self.interface == Interface::Psm2) {

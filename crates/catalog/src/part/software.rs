@@ -65,6 +65,54 @@ pub enum RailPolicy {
     Stripe,
 }
 
+/// The queue pairs that carry the messages of a library between nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum MpiTransport {
+    /// A reliable connection to each rank elsewhere, with receives of its own.
+    Rc,
+    /// The same, with one shared receive queue for all connections of a rank.
+    #[default]
+    RcSrq,
+    /// An extended reliable connection to each node, and shared receive queues that its ranks are reached by.
+    Xrc,
+    /// A few initiators of DC that connect to whom the next message goes, and one target.
+    Dc,
+    /// One queue pair of unreliable datagrams; the library cuts and acknowledges ([`Datagrams`]).
+    Ud,
+    /// One queue pair of scalable reliable datagrams.
+    Srd,
+    /// One queue pair of Ultra Ethernet (RUD).
+    Uet,
+}
+
+impl MpiTransport {
+    /// All of them, with the word for each.
+    pub const WORDS: [(&'static str, MpiTransport); 7] = [
+        ("rc", MpiTransport::Rc),
+        ("rc-srq", MpiTransport::RcSrq),
+        ("xrc", MpiTransport::Xrc),
+        ("dc", MpiTransport::Dc),
+        ("ud", MpiTransport::Ud),
+        ("srd", MpiTransport::Srd),
+        ("uet", MpiTransport::Uet),
+    ];
+
+    /// The word for it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        MpiTransport::WORDS.iter().find(|(_, transport)| *transport == self).map_or("rc-srq", |(word, _)| word)
+    }
+    /// Whether one queue pair of a rank serves all others, and messages may overtake each other on it or are numbered by the library.
+    #[must_use]
+    pub fn is_datagrams(self) -> bool {
+        matches!(self, MpiTransport::Ud | MpiTransport::Srd | MpiTransport::Uet)
+    }
+    fn is_usual(&self) -> bool {
+        *self == MpiTransport::default()
+    }
+}
+
 /// Where a launcher puts the ranks of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -199,6 +247,9 @@ pub struct Mpi {
     /// Queues of reliable connections, where many processes share an adapter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<Connections>,
+    /// The queue pairs of messages between nodes, over verbs.
+    #[serde(default, skip_serializing_if = "MpiTransport::is_usual")]
+    pub transport: MpiTransport,
     /// Messages over unreliable datagrams, if it has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<Datagrams>,

@@ -53,7 +53,8 @@ struct JobArgs {
     /// Cluster to run on: a name of `fabriscope clusters` or a TOML file; `:N` takes N nodes of it
     #[arg(long, value_name = "CLUSTER")]
     on: Option<String>,
-    /// What the OSU benchmarks run over: `verbs` (the library of the cluster) or `tcp` (sockets: Ethernet or IPoIB)
+    /// What the OSU benchmarks run over: `verbs` (the library of the cluster), `tcp` (sockets: Ethernet or IPoIB), or the library over these
+    /// queue pairs: `rc` (receives for each connection), `rc-srq` (shared ones), `xrc`, `dc`, `ud`, `srd`, `uet`
     #[arg(long, value_name = "TRANSPORT")]
     transport: Option<String>,
     /// Nodes of a collective job (default 2)
@@ -133,6 +134,7 @@ Examples:
   fabriscope bench osu_latency --on my-cluster.toml:4
   fabriscope bench all_reduce_perf --on mine.toml --hosts gpu[01-04]    hosts of an imported fabric
   fabriscope bench osu_latency --on ibex-cpu --transport tcp    through the kernel: IPoIB there
+  fabriscope bench osu_latency --on ri2 --transport dc    MPI over dynamic connections
   fabriscope bench iperf3 --on ibex-cpu -P 4
   fabriscope bench osu_latency --on opa100-a40 --gpudirect off D D    buffers on GPUs
   fabriscope bench osu_bw --on olivia-gh200-ss11 --nodes 1 --bind 0,2 D D    within a node

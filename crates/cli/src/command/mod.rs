@@ -124,7 +124,7 @@ pub fn run(arguments: &Arguments, context: &Context, output: &mut Output) -> Res
         Command::Export(args) => export::run(args, context, output),
         Command::Route(args) => route::run(args, context, output),
         Command::Topo(args) => topo::run(args, context, output),
-        Command::Transports(args) => transports::run(args, output),
+        Command::Transports(args) => transports::run(args, context, output),
         Command::Clusters(args) => clusters::run(args, context, output),
         Command::Machines(args) => machines::run(args, context, output),
         Command::Parts(args) => parts::run(args, context, output),

@@ -4,10 +4,12 @@
 //! on each of N nodes need, what becomes of corrupt, lost and late packets, who handles errors. `tests/promises.rs` of the verbs
 //! tries every one of them.
 
+use fabriscope_lab::mpi_transports::{Comparison, compare};
 use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_verbs::{Order, QpType, Scale, WrOpcode};
 use serde_json::json;
 
+use crate::context::Context;
 use crate::error::{Failure, Verdict};
 use crate::output::{Output, OutputArgs};
 
@@ -21,6 +23,15 @@ pub struct Args {
     /// Nodes, to count queue pairs
     #[arg(short = 'n', long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     nodes: u64,
+    /// Compare MPI over them instead, for the library of this cluster: contexts and memory with M processes on each of N nodes
+    #[arg(long, value_name = "CLUSTER")]
+    on: Option<String>,
+    /// With --on: also what messages take between partners that change, every packet simulated
+    #[arg(long, requires = "on")]
+    measure: bool,
+    /// With --measure: options of `fabriscope bench mpi_random_lat`, in one word
+    #[arg(long, value_name = "OPTIONS", requires = "measure", allow_hyphen_values = true)]
+    with: Option<String>,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -29,10 +40,15 @@ const EXAMPLES: &str = "\
 Examples:
   fabriscope transports                    promises, queue pairs, operations
   fabriscope transports -m 128 -n 9408     queue pairs of 128 processes on each of 9,408 nodes
+  fabriscope transports --on frontera -m 32 -n 256    MPI of 8,192 ranks: contexts and memory by transport
+  fabriscope transports --on ri2 -m 4 -n 2 --measure    and what messages take
   fabriscope transports --json";
 
 /// Runs the command.
-pub fn run(args: &Args, output: &mut Output) -> Result<Verdict, Failure> {
+pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
+    if let Some(cluster) = &args.on {
+        return over_mpi(args, cluster, context, output);
+    }
     let mut outcome = Outcome::new();
     outcome
         .note(format!("{} processes on each of {} nodes, all talking to all", args.processes, args.nodes))
@@ -42,6 +58,21 @@ pub fn run(args: &Args, output: &mut Output) -> Result<Verdict, Failure> {
         .text("\n")
         .note("next: transport = \"srd\" in a lab, or fabriscope bench ib_write_bw -c DC --on CLUSTER")
         .whole(QpType::ALL.iter().map(|qp| properties(*qp, args)).collect());
+    args.output.write(&outcome, output)
+}
+
+/// The transports of an MPI library.
+fn over_mpi(args: &Args, cluster: &str, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
+    let count = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+    let options = || args.with.as_deref().unwrap_or_default().split_whitespace().map(str::to_owned).collect();
+    let asked = Comparison {
+        nodes: count(args.nodes),
+        per_node: count(args.processes),
+        measured: args.measure.then(options),
+        threads: super::cores(0),
+        seed: context.seed(),
+    };
+    let outcome = compare(context.catalog()?, &context.alike(cluster)?, &asked)?;
     args.output.write(&outcome, output)
 }
 

@@ -10,7 +10,7 @@ use fabriscope_engine::Stage;
 use fabriscope_nic::{Built, ReceiveEntry, is_atomic_response};
 use fabriscope_switch::channel::NONE;
 use fabriscope_units::{Bytes, Time};
-use fabriscope_verbs::{Body, Lid, PacketFlags, QpNum, Transmit, WqeIndex};
+use fabriscope_verbs::{Body, Lid, Nic, PacketFlags, QpNum, Transmit, WqeIndex};
 use fabriscope_wire::Syndrome;
 
 impl World<'_> {
@@ -51,6 +51,9 @@ impl World<'_> {
 
     fn inject(&mut self, now: Time, host: u32, t: &Transmit) {
         let (h, hops) = self.hosts.with_hops(host);
+        if h.rnic().is_some_and(Nic::translates) {
+            h.translate_next(now, t.fetch > Bytes::ZERO);
+        }
         h.last_qp = t.qp.0;
         let Built { begun, complete, ready } = h.pipeline.build(now, t, hops);
         self.watch.stats.packets += 1;
@@ -152,6 +155,7 @@ impl World<'_> {
         let adapter = h.adapter.as_mut().expect("the adapter is here");
         let packet = packed.unpack();
         let received = adapter.handle_packet(now, &packet, &mut self.ext_headers);
+        let begun = if adapter.rnic.translates() { h.translate(begun) } else { begun };
         let (mut freed, mut visible) = (begun, now);
         if received.write > Bytes::ZERO {
             let (h, hops) = self.hosts.with_hops(host);

@@ -115,6 +115,7 @@ pub(crate) fn transmit(shared: &Shared, process: &Process, node: u32) {
             ud: Some(UdDestination { ah, remote_qpn: remote, remote_qkey: QKEY }),
             remote_srqn: None,
             eec: None,
+            window: None,
             words: None,
         };
         // What finds no room is repeated, as whatever is lost.

@@ -4,8 +4,9 @@ pub(crate) mod gpu;
 pub(crate) mod local;
 pub(crate) mod psm2;
 pub(crate) mod slots;
+pub(crate) mod transport;
 
-use fabriscope_catalog::{EagerChannel, Mpi, RailPolicy, Rendezvous, SlotParameters, Slots, TagMatching};
+use fabriscope_catalog::{EagerChannel, Mpi, MpiTransport, RailPolicy, Rendezvous, SlotParameters, Slots, TagMatching};
 use fabriscope_node::Process;
 use fabriscope_units::Span;
 
@@ -60,8 +61,16 @@ pub struct Protocol {
     pub read_from: u32,
     /// Bytes that one grant of a rendezvous by send covers.
     pub grant: u32,
+    /// The queue pairs of messages between nodes.
+    pub transport: MpiTransport,
     /// Messages may overtake each other on their way: they carry numbers, and the receiver puts them in order.
     pub unordered: bool,
+    /// Core time per packet at each end, beyond that of a message, where the library acknowledges by itself.
+    pub packet_overhead: Span,
+    /// Messages of a peer whose buffers are free again before it is told so by a message of its own.
+    pub credit_interval: u32,
+    /// Bytes in front of each message in its receive.
+    pub receive_offset: u32,
     /// Largest message, header included, that is posted inline.
     pub inline_limit: u32,
     /// Which rails a message uses.
@@ -151,7 +160,7 @@ impl Protocol {
     }
     /// Bytes of one posted receive.
     pub(crate) fn receive_buffer(&self) -> u32 {
-        self.header.saturating_add(self.blocking_eager_limit.min(self.packet_limit)).max(self.control)
+        self.header.saturating_add(self.blocking_eager_limit.min(self.packet_limit)).max(self.control).saturating_add(self.receive_offset)
     }
     /// The pieces of a long message; `turn` counts messages, for policies that take rails in turn.
     pub(crate) fn pieces(&self, size: u32, rails: usize, turn: u64) -> Vec<Piece> {
@@ -200,7 +209,11 @@ impl From<&Mpi> for Protocol {
                 let packet = part.packet_limit.as_ref().map_or(u32::MAX, |limit| bytes(**limit)).min(bytes(*part.eager_limit));
                 packets.saturating_mul(packet.max(1)).max(1)
             }),
+            transport: MpiTransport::default(),
             unordered: false,
+            packet_overhead: Span::ZERO,
+            credit_interval: ((*part.window).max(1) / 2).max(1),
+            receive_offset: 0,
             inline_limit: bytes(*part.inline_limit),
             rails: part.rails,
             stripe_limit: bytes(*part.stripe_limit),
@@ -248,7 +261,11 @@ pub(crate) mod tests {
             rendezvous: Rendezvous::Read,
             read_from: u32::MAX,
             grant: u32::MAX,
+            transport: MpiTransport::default(),
             unordered: false,
+            packet_overhead: Span::ZERO,
+            credit_interval: 8,
+            receive_offset: 0,
             inline_limit: 128,
             rails: RailPolicy::Stripe,
             stripe_limit: 16_384,

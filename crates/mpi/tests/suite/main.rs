@@ -15,6 +15,7 @@ mod repeatable;
 mod requests;
 mod semantics;
 mod symmetric_heap;
+mod transports;
 mod window_updates;
 mod windows;
 mod within_a_node;

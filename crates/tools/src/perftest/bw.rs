@@ -207,6 +207,7 @@ pub(crate) async fn send(end: &Endpoint, size: u32, quota: &Quota) -> Result<Out
     while !sender.is_done() {
         sender.fill()?;
         // Every queue is full or has sent all, so the tool would spin here as well.
+        end.counts.set([sender.sent.iter().sum(), sender.total]);
         let completions = end.wait(end.send_cq, POLL_BATCH).await?;
         sender.handle(&completions);
     }

@@ -7,12 +7,12 @@ use fabriscope_catalog::{Interface, Rdma};
 use fabriscope_platform::{LinkType, Target};
 use fabriscope_tool::UsageError;
 use fabriscope_tool::arguments::{self, Given};
-use fabriscope_units::Span;
-use fabriscope_verbs::Service;
+use fabriscope_units::{Bytes, Span};
+use fabriscope_verbs::{Pages, Service, WindowKind};
 
 use super::defaults::{
     self, ATOMIC_SIZE, Defaults, GID_INDEX, JSON_FILE, MARGIN_SECONDS, MAX_DEPTH, MAX_INLINE, MAX_OUTSTANDING, MAX_SIZE, MODERATION_LIMIT,
-    OUTSTANDING_READS, RX_DEPTH_UNRELIABLE, TIMEOUT_EXPONENT, VERSION,
+    OUTSTANDING_READS, RX_DEPTH_UNRELIABLE, SMALLEST_FRAME, TIMEOUT_EXPONENT, VERSION,
 };
 use super::gpu::{self, Driver, GpuRequest};
 use super::options::{NOTES, OPTIONS};
@@ -31,6 +31,8 @@ pub(super) struct Draft {
     inline_size: Option<u32>,
     rx_depth: Option<u32>,
     gpu: Option<GpuRequest>,
+    page: Option<Bytes>,
+    on_demand: bool,
     json: bool,
 }
 
@@ -42,7 +44,7 @@ impl Draft {
             sizes: Vec::new(),
             all_sizes: false,
             length: Length::Iterations(0),
-            connection: Service::Rc,
+            connection: if test.verb == Verb::Raw { Service::Raw } else { Service::Rc },
             atomic: AtomicType::FetchAndAdd,
             tx_depth: defaults.tx_depth,
             rx_depth: defaults.rx_depth,
@@ -52,11 +54,20 @@ impl Draft {
             outs: target.max_outstanding_reads.min(OUTSTANDING_READS),
             qps: 1,
             mtu: target.mtu,
-            gid_index: (target.link == LinkType::Ethernet).then_some(GID_INDEX),
+            gid_index: (target.link == LinkType::Ethernet && test.verb != Verb::Raw).then_some(GID_INDEX),
             device: target.devices.first().cloned().unwrap_or_default(),
             nic: 0,
             link: target.link,
             rdma_cm: target.interface == Interface::Iwarp,
+            iwarp: target.interface == Interface::Iwarp,
+            use_srq: false,
+            events: false,
+            multicast: false,
+            pages: None,
+            cycle: 0,
+            window: None,
+            wrong_rkey: false,
+            macs: [String::new(), String::new()],
             sl: 0,
             rate_limit: None,
             timeout: TIMEOUT_EXPONENT,
@@ -84,6 +95,8 @@ impl Draft {
             inline_size: None,
             rx_depth: None,
             gpu: None,
+            page: None,
+            on_demand: false,
             json: false,
         }
     }
@@ -102,6 +115,9 @@ impl Draft {
                 )?;
             }
             "bidirectional" => s.bidirectional = true,
+            "connection" if s.test.verb == Verb::Raw => {
+                return conflict(&given.typed, "chooses a transport, and frames have none", "leave it out");
+            }
             "connection" => {
                 s.connection = one_of(given, "RC, XRC, UC, UD, DC, SRD", &CONNECTIONS)?;
             }
@@ -123,10 +139,24 @@ impl Draft {
             "rx-depth" => self.rx_depth = Some(number(1, 16_384)? as u32),
             "size" => self.size = Some(arguments::size(&given.typed, &text, 1, MAX_SIZE)? as u32),
             "rate_limit" => s.rate_limit = Some(number(1, 10_000)?),
-            "rdma_cm" if !s.rdma_cm => {
-                let reason = "connections are set up out of band before the clock starts; leave -R out";
-                return Err(UsageError::NoMeaning { option: given.typed.clone(), reason });
+            "rdma_cm" => s.rdma_cm = true,
+            "use-srq" => s.use_srq = true,
+            "events" => s.events = true,
+            "mcg" => s.multicast = true,
+            "cycle_buffer" => s.cycle = arguments::size(&given.typed, &text, 1, MOST_CYCLE)?,
+            "use_hugepages" => self.page = Some(HUGE_PAGE),
+            "page_size" => {
+                let sizes = [("4K", SMALL_PAGE), ("2M", HUGE_PAGE), ("1G", Bytes(1 << 30))];
+                self.page = Some(one_of(given, "4K, 2M, 1G", &sizes)?);
             }
+            "odp" => self.on_demand = true,
+            "mw_type" => s.window = Some(one_of(given, "1, 2", &[("1", WindowKind::One), ("2", WindowKind::Two)])?),
+            "wrong_rkey" => s.wrong_rkey = true,
+            "dest_mac" | "source_mac" if s.test.verb != Verb::Raw => {
+                return conflict(&given.typed, "is an option of the raw_ethernet programs", "leave it out");
+            }
+            "dest_mac" => s.macs[0] = mac(given)?,
+            "source_mac" => s.macs[1] = mac(given)?,
             "sl" => s.sl = number(0, 15)? as u8,
             "tx-depth" => s.tx_depth = number(1, MAX_DEPTH)? as u32,
             "qp-timeout" => s.timeout = number(0, 31)? as u8,
@@ -161,6 +191,8 @@ impl Draft {
         self.resolve_sizes(target)?;
         self.resolve_depths()?;
         let s = &mut self.settings;
+        let divided = self.on_demand || self.page.is_some() || s.cycle > 0;
+        s.pages = divided.then(|| Pages { size: self.page.unwrap_or(SMALL_PAGE), on_demand: self.on_demand });
         let automatic = defaults::inline_size(s.test, s.connection, target.perftest.as_ref());
         s.inline_size = if s.test.is_one_sided_round_trip() { 0 } else { self.inline_size.unwrap_or(automatic.min(target.max_inline)) };
         if s.inline_size > target.max_inline {
@@ -199,17 +231,71 @@ impl Draft {
                 return conflict(option, "is an option of the latency tests", "leave it out, or use the _lat program");
             }
         }
+        self.check_extras()?;
         match (s.connection, s.test.verb) {
             (Service::Ud, Verb::Write | Verb::Read | Verb::Atomic) => {
                 conflict("-c UD", "carries sends only", "use -c RC, or an ib_send program")
             }
             (Service::Uc, Verb::Read | Verb::Atomic) => conflict("-c UC", "has no reads and atomics", "use -c RC"),
-            (_, Verb::Atomic) if s.rdma_cm => conflict(s.test.name(), "needs atomics, which iWARP has not", "run one of the others"),
-            (other, _) if s.rdma_cm && other != Service::Rc => {
+            (_, Verb::Atomic) if s.iwarp => conflict(s.test.name(), "needs atomics, which iWARP has not", "run one of the others"),
+            (Service::Raw, _) if s.iwarp => {
+                conflict(s.test.name(), "needs raw queue pairs, which iWARP adapters have not", "use ib_send_bw")
+            }
+            (other, _) if s.iwarp && other != Service::Rc => {
                 conflict(&format!("-c {}", other.name()), "does not exist on iWARP adapters", "use -c RC")
             }
             (Service::Srd, Verb::Atomic) => conflict("-c SRD", "has no atomics", "use -c RC, where the adapter has it"),
             _ => Ok(()),
+        }
+    }
+
+    /// What only some programs and transports have.
+    fn check_extras(&self) -> Result<(), UsageError> {
+        let s = &self.settings;
+        let one_sided = !s.receives();
+        let (rc, ud) = (s.connection == Service::Rc && !s.iwarp, s.connection == Service::Ud);
+        let on_memory = s.test == Test { verb: Verb::Write, kind: Kind::Latency };
+        let rules = [
+            (
+                s.use_srq && !(s.receives() && (rc || s.connection == Service::Uc || ud)),
+                "--use-srq",
+                "shares receives of RC, UC and UD",
+                "use an ib_send program",
+            ),
+            (s.multicast && !ud, "-g", "sends datagrams to a group", "use ib_send_lat or ib_send_bw with -c UD"),
+            (s.multicast && (s.qps > 1 || s.bidirectional), "-g", "takes one queue pair and one direction here", "leave -q and -b out"),
+            (s.events && on_memory, "-e", "sleeps on completions, and ib_write_lat waits for memory", "use ib_send_lat"),
+            (s.events && s.bidirectional, "-e", "sleeps on one queue at a time", "leave -b out"),
+            (
+                s.cycle > 0 && !one_sided,
+                "--cycle_buffer",
+                "goes through the buffer of one-sided operations",
+                "use ib_write_bw or ib_read_lat",
+            ),
+            (
+                s.window.is_some() && !(one_sided && rc),
+                "--mw_type",
+                "lets the peer reach memory over RC",
+                "use ib_write_bw or ib_read_lat, with -c RC",
+            ),
+            (
+                s.wrong_rkey && (!one_sided || on_memory),
+                "--wrong_rkey",
+                "needs a key of the peer, and a completion",
+                "use ib_write_bw or ib_read_lat",
+            ),
+            (s.wrong_rkey && s.bidirectional, "--wrong_rkey", "ends the run of one client", "leave -b out"),
+            (s.test.verb == Verb::Raw && s.qps > 1, "-q", "shares frames among queue pairs, which needs flow steering", "leave -q out"),
+            (
+                s.test.verb == Verb::Raw && s.link != LinkType::Ethernet,
+                s.test.name(),
+                "sends frames of Ethernet",
+                "use ib_send_bw on InfiniBand",
+            ),
+        ];
+        match rules.into_iter().find(|(broken, ..)| *broken) {
+            Some((_, option, what, remedy)) => conflict(option, what, remedy),
+            None => Ok(()),
         }
     }
 
@@ -265,7 +351,7 @@ impl Draft {
 
     fn resolve_sizes(&mut self, target: &Target) -> Result<(), UsageError> {
         let s = &mut self.settings;
-        let one_packet = s.connection == Service::Ud || s.connection == Service::Srd && s.test.verb == Verb::Send;
+        let one_packet = matches!(s.connection, Service::Ud | Service::Raw) || s.connection == Service::Srd && s.test.verb == Verb::Send;
         let most = if one_packet { target.datagram.unwrap_or(s.mtu) } else { MAX_SIZE as u32 };
         if s.test.verb == Verb::Atomic {
             if s.all_sizes || self.size.is_some_and(|size| size != ATOMIC_SIZE) {
@@ -276,12 +362,14 @@ impl Draft {
             if self.size.is_some() {
                 return conflict("-a", "and -s both set the size", "give one of them");
             }
-            s.sizes = (1..=23).map(|power| 1 << power).filter(|size| *size <= most).collect();
+            let least = if s.test.verb == Verb::Raw { SMALLEST_FRAME } else { 1 };
+            s.sizes = (1..=23).map(|power| 1 << power).filter(|size| (least..=most).contains(size)).collect();
             s.warm_up = true;
         } else {
+            let low = if s.test.verb == Verb::Raw { SMALLEST_FRAME } else { 1 };
             let size = self.size.unwrap_or(self.defaults.size.min(most));
-            if size > most {
-                return Err(UsageError::OutOfRange { option: "-s".to_owned(), value: u64::from(size), low: 1, high: u64::from(most) });
+            if !(low..=most).contains(&size) {
+                return Err(UsageError::OutOfRange { option: "-s".to_owned(), value: size.into(), low: low.into(), high: most.into() });
             }
             s.sizes = vec![size];
         }
@@ -293,7 +381,7 @@ impl Draft {
         if let Some(iterations) = s.iterations() {
             // Saturated: it only bounds the depth of queues.
             let iterations = u32::try_from(iterations).unwrap_or(u32::MAX);
-            let reliable = !matches!(s.connection, Service::Uc | Service::Ud);
+            let reliable = !matches!(s.connection, Service::Uc | Service::Ud | Service::Raw);
             let unreliable = if reliable { s.rx_depth } else { iterations.min(RX_DEPTH_UNRELIABLE) };
             s.tx_depth = s.tx_depth.min(iterations);
             s.rx_depth = self.rx_depth.unwrap_or(unreliable).min(iterations);
@@ -323,6 +411,23 @@ impl Draft {
         Ok(())
     }
 }
+
+/// A hardware address, six pairs of hexadecimal digits.
+fn mac(given: &Given) -> Result<String, UsageError> {
+    let text = given.value.clone().unwrap_or_default();
+    let parts: Vec<&str> = text.split(':').collect();
+    let fits = |part: &&str| part.len() == 2 && part.bytes().all(|digit| digit.is_ascii_hexdigit());
+    if parts.len() == 6 && parts.iter().all(|part| fits(part)) {
+        return Ok(text.to_uppercase());
+    }
+    Err(UsageError::NotOneOf { option: given.typed.clone(), value: text, known: "an address such as 24:8A:07:0D:00:01" })
+}
+
+/// A page of x86, and a large one.
+const SMALL_PAGE: Bytes = Bytes(4096);
+const HUGE_PAGE: Bytes = Bytes(2 << 20);
+/// The largest buffer that messages go through, in bytes. Basis: assumed; page tables of 16 million entries.
+const MOST_CYCLE: u64 = 16 << 30;
 
 /// What to run where memory cannot be reached.
 const fn instead(kind: Kind) -> &'static str {

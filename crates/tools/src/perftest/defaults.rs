@@ -36,6 +36,7 @@ impl Defaults {
             cq_mod: part.map_or(CQ_MODERATION, |part| *part.cq_moderation),
             size: match (test.verb, test.kind) {
                 (Verb::Atomic, _) => ATOMIC_SIZE,
+                (Verb::Raw, Kind::Latency) => SMALLEST_FRAME,
                 (_, Kind::Latency) => part.map_or(SIZE_LATENCY, |part| part.size_lat.saturating_u32()),
                 (_, Kind::Bandwidth) => part.map_or(SIZE_BANDWIDTH, |part| part.size_bw.saturating_u32()),
             },
@@ -49,7 +50,7 @@ pub(super) fn inline_size(test: Test, connection: Service, part: Option<&Perftes
     match (test.kind, test.verb, connection) {
         (Kind::Latency, Verb::Write, _) => part.map_or(INLINE_WRITE, |part| part.inline_write.saturating_u32()),
         (Kind::Latency, Verb::Send, Service::Ud) => part.map_or(INLINE_SEND_UD, |part| part.inline_send_ud.saturating_u32()),
-        (Kind::Latency, Verb::Send, _) => part.map_or(INLINE_SEND, |part| part.inline_send.saturating_u32()),
+        (Kind::Latency, Verb::Send | Verb::Raw, _) => part.map_or(INLINE_SEND, |part| part.inline_send.saturating_u32()),
         _ => 0,
     }
 }
@@ -59,6 +60,11 @@ const ITERATIONS_WRITE_BW: u64 = 5000;
 const SIZE_LATENCY: u32 = 2;
 const SIZE_BANDWIDTH: u32 = 65_536;
 pub(super) const ATOMIC_SIZE: u32 = 8;
+/// Smallest frame of Ethernet, without its check sequence as the tool counts. Basis: the tool.
+pub(super) const SMALLEST_FRAME: u32 = 64;
+/// From an interrupt of the adapter until the program runs that slept on it. Basis: estimated, `catalog/kernels/linux.toml`: 1.5 us for the interrupt and
+/// 3 us to wake up.
+pub(super) const WAKE_UP: Span = Span::from_ns(4500);
 pub(super) const MAX_SIZE: u64 = (1 << 31) - 1;
 const TX_DEPTH: u32 = 128;
 const RX_DEPTH: u32 = 512;

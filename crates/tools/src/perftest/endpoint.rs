@@ -3,20 +3,24 @@
 //! Source: the resources perftest creates; addresses and keys travel out of band before the clock counts.
 //! Modelled: one protection domain, memory region and pair of completion queues; queue pairs brought to RTS with the
 //! settings of the command line; an address handle per peer on UD.
-//! Not modelled: cycling through the lines of the buffer, as no cache of the simulated core depends on it.
+//! Where adapters translate by pages, messages of one-sided programs go through the buffer (`--cycle_buffer`).
+//! Not modelled: cycling through the lines of the buffer otherwise, as no cache of the simulated core depends on it.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use fabriscope_node::{Process, ProgramError, Record};
 use fabriscope_platform::{LinkType, path_mtu};
-use fabriscope_units::{Bytes, Rate};
+use fabriscope_units::{Bytes, Rate, Span};
 use fabriscope_verbs::{
     Access, AhAttr, CqId, Lid, MemoryId, Mr, PdId, Peer, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, Remote, Rkey, SendFlags, SendWr,
     Service, Sge, SrqId, UdDestination, VerbsError, WatchId, Wc, WcStatus,
 };
 
+use super::extras;
 use super::gpu::Accelerator;
 use super::header::Address;
+use super::report::Failure;
 use super::settings::{AtomicType, GRH, Settings};
 use super::test::Verb;
 
@@ -35,11 +39,22 @@ pub(crate) type Board = Record<[Vec<Offer>; 2]>;
 /// What an end tells the other of a queue pair.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Offer {
-    address: Address,
+    pub(super) address: Address,
     /// What the other end's requests go to, where that is not the same.
     receiver: QpNum,
     /// The shared receive queue behind it.
     srq: Option<SrqId>,
+}
+
+impl Offer {
+    /// Where datagrams of a connection manager go.
+    pub fn of(lid: Lid, qp: QpNum) -> Offer {
+        Offer { address: Address { lid: lid.0, ..Address::default() }, receiver: qp, srq: None }
+    }
+    /// That place.
+    pub fn place(&self) -> (Lid, QpNum) {
+        (Lid(self.address.lid), self.receiver)
+    }
 }
 
 /// One end, ready to run.
@@ -52,13 +67,19 @@ pub(crate) struct Endpoint {
     pub recv_cq: CqId,
     /// Sees messages that land in the receiving half of the buffer.
     pub watch: WatchId,
-    pd: PdId,
-    mr: Mr,
+    /// The request that failed on purpose.
+    pub failure: Cell<Option<Failure>>,
+    /// Requests posted and completed so far, for what the tool says of a failure.
+    pub counts: Cell<[u64; 2]>,
+    /// How long binding the memory window took.
+    pub(super) bound: Option<Span>,
+    pub(super) pd: PdId,
+    pub(super) mr: Mr,
     /// Where receives are posted, on transports that have them shared.
     srq: Option<SrqId>,
     receivers: Vec<QpNum>,
-    remote: Vec<Offer>,
-    datagrams: Vec<Option<UdDestination>>,
+    pub(super) remote: Vec<Offer>,
+    pub(super) datagrams: Vec<Option<UdDestination>>,
 }
 
 impl Endpoint {
@@ -80,7 +101,10 @@ impl Endpoint {
         let depth = |per_qp: u32| per_qp.max(1) * settings.qps;
         let (pd, mr, send_cq, recv_cq, watch, srq, qps, receivers) = process.nic(nic, |n| -> Result<_, VerbsError> {
             let pd = n.alloc_pd();
-            let mr = n.reg_mr_at(pd, base, Bytes(2 * half), Access::ALL, place)?;
+            let mr = n.reg_mr_at(pd, base, Bytes(2 * half), Access::ALL | Access::MW_BIND, place)?;
+            if let Some(pages) = settings.pages {
+                n.translate_by(mr.lkey, pages)?;
+            }
             let send_cq = n.create_cq(depth(settings.tx_depth))?;
             let recv_cq = n.create_cq(depth(settings.rx_depth))?;
             let watch = n.create_watch(base + half, Bytes(half));
@@ -91,8 +115,10 @@ impl Endpoint {
                 ..QpCap::default()
             };
             let init = QpInit { send_cq, recv_cq, cap, ..QpInit::new(pd, QpType::sender_of(settings.connection), send_cq) };
+            // Of a group only what the other end sends is counted.
+            let init = QpInit { block_mcast_loopback: settings.multicast, ..init };
             let receives = settings.rx_depth * settings.qps;
-            let (mut srq, mut receiver) = (None, init);
+            let (mut init, mut srq, mut receiver) = (init, None, init);
             match settings.connection {
                 Service::Xrc => {
                     let xrcd = n.open_xrcd();
@@ -103,13 +129,18 @@ impl Endpoint {
                     srq = Some(n.create_srq(pd, receives, 1)?);
                     receiver = QpInit { qp_type: QpType::Dct, srq, ..init };
                 }
+                _ if settings.use_srq => {
+                    srq = Some(n.create_srq(pd, receives, 1)?);
+                    init.srq = srq;
+                }
                 _ => {}
             }
+            let two_ends = matches!(settings.connection, Service::Xrc | Service::Dc);
             let (mut qps, mut receivers) = (Vec::new(), Vec::new());
             for _ in 0..settings.qps {
                 let qp = n.create_qp(&init)?;
                 qps.push(qp);
-                receivers.push(if srq.is_some() { n.create_qp(&receiver)? } else { qp });
+                receivers.push(if two_ends { n.create_qp(&receiver)? } else { qp });
             }
             Ok((pd, mr, send_cq, recv_cq, watch, srq, qps, receivers))
         })?;
@@ -119,12 +150,34 @@ impl Endpoint {
             let address = Address { lid: lid.0, qpn: qp.0, psn, rkey: mr.rkey.0, vaddr: base + half, gid };
             Offer { address, receiver: *receiver, srq }
         };
+        if settings.rdma_cm && !settings.iwarp {
+            extras::meet(&process, &settings, (pd, mr), board).await?;
+        }
         board.lock()[process.rank() as usize] = qps.iter().zip(&receivers).map(offer).collect();
         process.barrier().await;
         let remote = board.lock()[1 - process.rank() as usize].clone();
-        let mut end =
-            Endpoint { process, settings, role, qps, send_cq, recv_cq, watch, pd, mr, srq, receivers, remote, datagrams: Vec::new() };
+        let datagrams = Vec::new();
+        let (failure, counts, bound) = (Cell::default(), Cell::default(), None);
+        let mut end = Endpoint {
+            process,
+            settings,
+            role,
+            qps,
+            send_cq,
+            recv_cq,
+            watch,
+            failure,
+            counts,
+            bound,
+            pd,
+            mr,
+            srq,
+            receivers,
+            remote,
+            datagrams,
+        };
         end.connect()?;
+        end.prepare(board).await?;
         end.process.barrier().await;
         Ok(end)
     }
@@ -198,11 +251,14 @@ impl Endpoint {
 
     /// The request of the test for one message of `size` bytes on queue pair number `qp`.
     pub fn request(&self, qp: usize, wr_id: u64, size: u32) -> SendWr {
-        let sge = Sge { addr: self.mr.addr, length: size, lkey: self.mr.lkey };
+        let at = self.settings.place(wr_id & MESSAGE, size);
+        let length = if self.settings.test.verb == Verb::Raw { size - ETHERNET_HEADER } else { size };
+        let sge = Sge { addr: self.mr.addr + at, length, lkey: self.mr.lkey };
         let peer = self.remote[qp].address;
-        let remote = Remote { addr: peer.vaddr, rkey: Rkey(peer.rkey) };
+        let rkey = if self.settings.wrong_rkey { peer.rkey ^ 1 } else { peer.rkey };
+        let remote = Remote { addr: peer.vaddr + at, rkey: Rkey(rkey) };
         let mut wr = match (self.settings.test.verb, self.settings.atomic) {
-            (Verb::Send, _) => SendWr::send(wr_id, sge),
+            (Verb::Send | Verb::Raw, _) => SendWr::send(wr_id, sge),
             (Verb::Write, _) => SendWr::write(wr_id, sge, remote),
             (Verb::Read, _) => SendWr::read(wr_id, sge, remote),
             (Verb::Atomic, AtomicType::FetchAndAdd) => SendWr::fetch_add(wr_id, sge, remote, 1),
@@ -239,6 +295,9 @@ impl Endpoint {
     }
     /// Spins until `cq` has completions, up to `max`.
     pub async fn wait(&self, cq: CqId, max: usize) -> Result<Vec<Wc>, ProgramError> {
+        if self.settings.events {
+            return self.checked(self.sleep(cq, max).await?);
+        }
         self.checked(self.process.wait_cq(self.settings.nic, cq, max).await)
     }
     /// Polls `cq` once.
@@ -249,14 +308,17 @@ impl Endpoint {
     fn checked(&self, completions: Vec<Wc>) -> Result<Vec<Wc>, ProgramError> {
         match completions.iter().find(|wc| wc.status != WcStatus::Success) {
             None => Ok(completions),
-            Some(bad) => Err(ProgramError(format!(
-                "{} of rank {}: completion with error: {} ({}), wr_id {}",
-                self.settings.test.name(),
-                self.process.rank(),
-                bad.status.text(),
-                bad.status.name(),
-                bad.wr_id
-            ))),
+            Some(bad) => Err(self.failed(
+                bad,
+                format!(
+                    "{} of rank {}: completion with error: {} ({}), wr_id {}",
+                    self.settings.test.name(),
+                    self.process.rank(),
+                    bad.status.text(),
+                    bad.status.name(),
+                    bad.wr_id
+                ),
+            )),
         }
     }
 }
@@ -273,9 +335,13 @@ fn gid(lid: Lid) -> [u8; 16] {
     [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 10, x, y, z]
 }
 
+/// The bits of a request's number that count messages of its queue pair.
+const MESSAGE: u64 = (1 << 40) - 1;
+/// What the tool counts of the header of a frame, in bytes, which the adapter does not have to be given here. Basis: standard.
+const ETHERNET_HEADER: u32 = 14;
 /// Where the buffers lie; it only shows in the report. Basis: assumed, the look of a Linux process.
 const BUFFER: u64 = 0x7f2e_5f64_b000;
 /// How far apart the two ends' buffers lie; more than two of the largest messages. Basis: assumed, as above.
 const BETWEEN_BUFFERS: u64 = 0x14_dbca_d000;
 /// Q_Key of the tool (basis: the tool).
-const QKEY: u32 = 0x1111_1111;
+pub(super) const QKEY: u32 = 0x1111_1111;

@@ -5,7 +5,6 @@
 use std::fmt::Write;
 
 use fabriscope_platform::LinkType;
-use fabriscope_verbs::Service;
 
 use super::settings::{AtomicType, Settings};
 use super::test::{Kind, Verb};
@@ -38,9 +37,10 @@ pub(crate) fn header(s: &Settings) -> String {
         let _ = writeln!(text, " {arguments}");
     };
     line(format_args!("Dual-port       : OFF\t\tDevice         : {}", s.device));
-    line(format_args!("Number of qps   : {}\t\tTransport type : {}", s.qps, if s.rdma_cm { "IW" } else { "IB" }));
-    let srq = if matches!(s.connection, Service::Xrc | Service::Dc) { "ON" } else { "OFF" };
-    line(format_args!("Connection type : {}\t\tUsing SRQ      : {srq}", s.connection.name()));
+    line(format_args!("Number of qps   : {}\t\tTransport type : {}", s.qps, if s.iwarp { "IW" } else { "IB" }));
+    let srq = on(s.shares_receives());
+    let connection = if s.test.verb == Verb::Raw { "RawEth" } else { s.connection.name() };
+    line(format_args!("Connection type : {connection}\t\tUsing SRQ      : {srq}"));
     line(format_args!("PCIe relax order: ON\t\tLock-free      : OFF"));
     line(format_args!("ibv_wr* API     : {}\t\tUsing Enhanced Reorder      : OFF", on(!s.old_post_send)));
     line(format_args!("TX depth        : {}", s.tx_depth));
@@ -92,6 +92,9 @@ pub(crate) fn title(s: &Settings, gap: char) -> String {
 
 /// The lines of both ends' queue pairs.
 pub(crate) fn addresses(s: &Settings, local: &[Address], remote: &[Address]) -> String {
+    if s.test.verb == Verb::Raw {
+        return frames(s);
+    }
     let mut text = String::new();
     for (side, ends) in [("local", local), ("remote", remote)] {
         for end in ends {
@@ -104,7 +107,9 @@ pub(crate) fn addresses(s: &Settings, local: &[Address], remote: &[Address]) -> 
                 let _ = write!(text, " RKey {} VAddr {}", hex(end.rkey.into(), 6), hex(end.vaddr, 14));
             }
             text.push('\n');
-            if s.gid_index.is_some() {
+            if s.multicast {
+                let _ = writeln!(text, " MGID: {MGID}");
+            } else if s.gid_index.is_some() {
                 let bytes: Vec<String> = end.gid.iter().map(|byte| format!("{byte:02}")).collect();
                 let _ = writeln!(text, " GID: {}", bytes.join(":"));
             }
@@ -112,6 +117,23 @@ pub(crate) fn addresses(s: &Settings, local: &[Address], remote: &[Address]) -> 
     }
     text
 }
+
+/// What the client shows of its frames, as the tool's own table has it.
+fn frames(s: &Settings) -> String {
+    let shown = |mac: &str, usual: &str| format!(" {:<17}", if mac.is_empty() { usual } else { mac });
+    let rule = "|------------------------------------------------------------|\n";
+    format!(
+        "**raw ethernet header****************************************\n\n{}\n| Dest MAC         | Src MAC          | Packet Type          |\n{rule}|{}|{}|{:<22}|\n{rule}\n",
+        "-".repeat(62),
+        shown(&s.macs[0], "02:00:00:00:00:02"),
+        shown(&s.macs[1], "02:00:00:00:00:01"),
+        "DEFAULT"
+    )
+}
+
+/// The group of `-g`: the tool's own. Basis: the tool.
+pub(crate) const GROUP: [u8; 16] = [255, 1, 0, 0, 0, 2, 201, 133, 0, 0, 0, 0, 0, 0, 0, 0];
+const MGID: &str = "255:01:00:00:00:02:201:133:00:00:00:00:00:00:00:00";
 
 /// `%#0…x` of C: at least `digits` digits behind `0x`; zero is all zeros without the prefix.
 fn hex(value: u64, digits: usize) -> String {

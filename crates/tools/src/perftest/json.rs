@@ -20,7 +20,7 @@ fn test_info(s: &Settings) -> Vec<String> {
         text("Dual_port", "OFF"),
         text("Device", &s.device),
         number("Number_of_qps", s.qps),
-        text("Transport_type", if s.rdma_cm { "IW" } else { "IB" }),
+        text("Transport_type", if s.iwarp { "IW" } else { "IB" }),
         text("Connection_type", s.connection.name()),
         text("Using_SRQ", "OFF"),
         text("PCIe_relax_order", "ON"),

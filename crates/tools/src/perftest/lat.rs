@@ -24,7 +24,7 @@ pub(crate) async fn run(end: &Endpoint, size: u32, quota: &Quota, landed: &mut u
     let mut outcome = Outcome { stamps: Stamps::default(), clock: Clock::start(end.settings.length, end.process.now()) };
     match end.settings.test.verb {
         Verb::Write => write(end, size, quota, landed, &mut outcome).await?,
-        Verb::Send => send(end, size, quota, &mut outcome).await?,
+        Verb::Send | Verb::Raw => send(end, size, quota, &mut outcome).await?,
         Verb::Read | Verb::Atomic if end.role == Role::Client => request(end, size, quota, &mut outcome).await?,
         Verb::Read | Verb::Atomic => {}
     }
@@ -95,6 +95,7 @@ async fn request(end: &Endpoint, size: u32, quota: &Quota, outcome: &mut Outcome
         stamp(end, (quota, size), sent, outcome);
         end.post(0, &end.request(0, sent, size).signaled())?;
         sent += 1;
+        end.counts.set([sent, sent - 1]);
         end.wait(end.send_cq, 1).await?;
         end.process.compute(end.settings.loop_overhead);
     }

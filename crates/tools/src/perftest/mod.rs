@@ -1,14 +1,15 @@
-//! perftest: `ib_{send,write,read,atomic}_{lat,bw}` on a simulated NIC.
+//! perftest: `ib_{send,write,read,atomic}_{lat,bw}` and `raw_ethernet_{lat,bw}` on a simulated NIC.
 //!
 //! Source: linux-rdma/perftest 6.29: behaviour, options and output (format: docs/formats.md).
 //! Modelled: RC, UC and UD; one or all sizes; several queue pairs; both directions; the statistics and the bytes of the
 //! client's output. Rank 0 is the client, rank 1 the server.
-//! Not modelled: the server's own output, events, shared receive queues, rdma_cm.
+//! Not modelled: the server's own output; flow steering of raw queue pairs.
 
 mod bw;
 mod command_line;
 mod defaults;
 mod endpoint;
+mod extras;
 mod gpu;
 mod header;
 mod iterations;
@@ -85,6 +86,7 @@ async fn run(process: Process, shared: Arc<Shared>) -> Result<(), ProgramError> 
     let end = Endpoint::open(process, s.clone(), &shared.board).await?;
     if end.role == Role::Client {
         let mut measured = shared.measured.lock();
+        measured.remarks = end.remarks();
         (measured.local, measured.remote) = end.addresses();
         shared.tell(0, &measured);
     }
@@ -100,7 +102,19 @@ async fn run(process: Process, shared: Arc<Shared>) -> Result<(), ProgramError> 
             bw::warm_up(&end, size).await?;
         }
         end.process.barrier().await;
-        let outcome = measure(&end, size, &shared.quotas[at], &mut landed).await?;
+        let outcome = match measure(&end, size, &shared.quotas[at], &mut landed).await {
+            // The tool ends where its first request ends.
+            Err(_) if s.wrong_rkey && end.failure.get().is_some() => {
+                shared.measured.lock().failure = end.failure.get();
+                end.process.barrier().await;
+                return Ok(());
+            }
+            outcome => outcome?,
+        };
+        if end.role == Role::Server && s.wrong_rkey {
+            end.process.barrier().await;
+            return Ok(());
+        }
         if end.role == Role::Server {
             shared.server.lock()[at] = outcome;
             end.process.barrier().await;

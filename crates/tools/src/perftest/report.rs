@@ -6,6 +6,7 @@ use std::fmt::Write;
 
 use fabriscope_tool::{Point, SideFile, ToolOutput};
 use fabriscope_units::{Bytes, Time};
+use fabriscope_verbs::WcStatus;
 
 use super::gpu;
 use super::header::{self, Address, LINE};
@@ -34,11 +35,35 @@ pub struct Measured {
     pub remote: Vec<Address>,
     /// Rows, each with the posts it came from (for `-U` and `-H`).
     pub rows: Vec<(Row, Vec<Time>)>,
+    /// The request that failed on purpose.
+    pub failure: Option<Failure>,
+    /// What else is to be told.
+    pub remarks: Vec<String>,
+}
+
+/// A request that ended with an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Failure {
+    /// How it ended.
+    pub status: WcStatus,
+    /// Its queue pair, as the tool numbers them.
+    pub qp: u64,
+    /// Requests posted, and completed.
+    pub counts: [u64; 2],
 }
 
 /// Formats `measured` as the tool does.
 pub fn report(s: &Settings, measured: &Measured) -> ToolOutput {
     let mut output = table(s, measured);
+    output.remarks.clone_from(&measured.remarks);
+    if let Some(Failure { status, qp, counts: [sent, completed] }) = measured.failure {
+        // As the tool writes it to its standard error.
+        let code = status as u8;
+        output.text +=
+            &format!(" Completion with error at client\n Failed status {code}: wr_id {qp} syndrom 0x0\nscnt={sent}, ccnt={completed}\n");
+        output.remarks.push(format!("status {code} is {} ({})", status.name(), status.text()));
+        return output;
+    }
     if s.verbosity == Verbosity::Full {
         output.text += LINE;
     }

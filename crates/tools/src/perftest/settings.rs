@@ -7,7 +7,7 @@
 use fabriscope_platform::{LinkType, Target};
 use fabriscope_tool::{UsageError, arguments};
 use fabriscope_units::Span;
-use fabriscope_verbs::Service;
+use fabriscope_verbs::{Pages, Service, WindowKind};
 
 use crate::repeats;
 
@@ -96,8 +96,26 @@ pub struct Settings {
     pub nic: usize,
     /// Link type to print.
     pub link: LinkType,
-    /// Connections are made by rdma_cm: those of iWARP.
+    /// Connections are made by rdma_cm: those of iWARP, and others where that is asked for.
     pub rdma_cm: bool,
+    /// The adapters are those of iWARP.
+    pub iwarp: bool,
+    /// One receive queue for all queue pairs.
+    pub use_srq: bool,
+    /// Sleep on completion events.
+    pub events: bool,
+    /// Datagrams go to a multicast group.
+    pub multicast: bool,
+    /// By what pages the buffers are translated, where the adapter is to look.
+    pub pages: Option<Pages>,
+    /// Bytes that messages go through before the first ones are used again.
+    pub cycle: u64,
+    /// The peer reaches the buffer by a memory window.
+    pub window: Option<WindowKind>,
+    /// Requests have a wrong key.
+    pub wrong_rkey: bool,
+    /// Hardware addresses of frames, as typed: that of the destination and that of the source.
+    pub macs: [String; 2],
     /// Service level.
     pub sl: u8,
     /// Rate that each queue pair keeps to, in Gb/s.
@@ -151,7 +169,16 @@ impl Settings {
     }
     /// Bytes of either half of a buffer: one to send from, one to receive into, with room for a global routing header in front.
     pub(crate) fn half(&self) -> u64 {
-        (u64::from(self.largest()) + GRH).next_multiple_of(PAGE)
+        (u64::from(self.largest()) + GRH).max(self.cycle).next_multiple_of(PAGE)
+    }
+    /// Where in the buffer message number `at` of `size` bytes lies.
+    pub(crate) fn place(&self, at: u64, size: u32) -> u64 {
+        let stride = u64::from(size).next_multiple_of(LINE);
+        if self.cycle < 2 * stride { 0 } else { (at % (self.cycle / stride)) * stride }
+    }
+    /// Whether receives are shared.
+    pub(crate) fn shares_receives(&self) -> bool {
+        self.use_srq || matches!(self.connection, Service::Xrc | Service::Dc)
     }
     /// The iterations per queue pair, or `None` with `-D`.
     pub fn iterations(&self) -> Option<u64> {
@@ -168,10 +195,12 @@ impl Settings {
     }
     /// Whether the programs receive with posted buffers.
     pub fn receives(&self) -> bool {
-        self.test.verb == Verb::Send
+        matches!(self.test.verb, Verb::Send | Verb::Raw)
     }
 }
 
+/// Messages that go through a buffer begin at lines, in bytes (basis: the tool).
+const LINE: u64 = 64;
 /// Buffers are whole pages, in bytes (basis: the tool).
 const PAGE: u64 = 4096;
 /// Global routing header in front of a datagram, in bytes (basis: standard).

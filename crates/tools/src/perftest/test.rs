@@ -1,4 +1,4 @@
-//! Which of the eight programs runs, and its fixed properties.
+//! Which of the ten programs runs, and its fixed properties.
 
 use fabriscope_tool::{Exchange, Measures, Operation, SizeOption, Suite, Traits};
 
@@ -13,6 +13,8 @@ pub enum Verb {
     Read,
     /// 8-byte remote atomic.
     Atomic,
+    /// A frame of Ethernet, without a transport.
+    Raw,
 }
 
 /// What is measured.
@@ -45,6 +47,8 @@ impl Test {
             (Verb::Read, Kind::Bandwidth) => "ib_read_bw",
             (Verb::Atomic, Kind::Latency) => "ib_atomic_lat",
             (Verb::Atomic, Kind::Bandwidth) => "ib_atomic_bw",
+            (Verb::Raw, Kind::Latency) => "raw_ethernet_lat",
+            (Verb::Raw, Kind::Bandwidth) => "raw_ethernet_bw",
         }
     }
     /// One line for a list of tools.
@@ -58,6 +62,8 @@ impl Test {
             (Verb::Read, Kind::Bandwidth) => "bandwidth and message rate of RDMA reads (perftest)",
             (Verb::Atomic, Kind::Latency) => "round trip of a remote atomic (perftest)",
             (Verb::Atomic, Kind::Bandwidth) => "rate of remote atomics (perftest)",
+            (Verb::Raw, Kind::Latency) => "half round trip of a frame of raw Ethernet (perftest)",
+            (Verb::Raw, Kind::Bandwidth) => "bandwidth and rate of frames of raw Ethernet (perftest)",
         }
     }
     /// Whether a response from the far memory ends an operation, so that a latency is a whole round trip.
@@ -68,7 +74,7 @@ impl Test {
     #[must_use]
     pub fn traits(self) -> Traits {
         let operation = match self.verb {
-            Verb::Send => Operation::Message,
+            Verb::Send | Verb::Raw => Operation::Message,
             Verb::Write => Operation::Write,
             Verb::Read => Operation::Read,
             Verb::Atomic => Operation::Atomic,
@@ -87,7 +93,7 @@ impl Test {
     /// The name in the first line of the header.
     pub(crate) fn title(self) -> &'static str {
         match self.verb {
-            Verb::Send => "Send",
+            Verb::Send | Verb::Raw => "Send",
             Verb::Write => "RDMA_Write",
             Verb::Read => "RDMA_Read",
             Verb::Atomic => "Atomic",
@@ -96,7 +102,7 @@ impl Test {
 }
 
 /// Every program of the family.
-pub const TESTS: [Test; 8] = [
+pub const TESTS: [Test; 10] = [
     Test { verb: Verb::Send, kind: Kind::Latency },
     Test { verb: Verb::Send, kind: Kind::Bandwidth },
     Test { verb: Verb::Write, kind: Kind::Latency },
@@ -105,4 +111,6 @@ pub const TESTS: [Test; 8] = [
     Test { verb: Verb::Read, kind: Kind::Bandwidth },
     Test { verb: Verb::Atomic, kind: Kind::Latency },
     Test { verb: Verb::Atomic, kind: Kind::Bandwidth },
+    Test { verb: Verb::Raw, kind: Kind::Latency },
+    Test { verb: Verb::Raw, kind: Kind::Bandwidth },
 ];

@@ -13,6 +13,7 @@ mod machine;
 mod offload;
 mod omb;
 mod perftest;
+mod perftest_extras;
 mod perftest_gpu;
 mod perftest_terms;
 mod progress;

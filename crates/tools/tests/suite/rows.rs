@@ -9,7 +9,7 @@ use fabriscope_platform::{Binding, Layout, Target};
 use fabriscope_tools::{Data, Exchange, Measures, Operation, PerNode, Ranks, SizeOption, Suite, Tool, ToolOutput, Traits};
 
 /// A cluster that has what the tools of a suite need, and how many of its nodes take part.
-fn place(traits: &Traits) -> (&'static str, u32) {
+fn place(name: &str, traits: &Traits) -> (&'static str, u32) {
     match (traits.suite, traits.data) {
         (Suite::Gpu, _) if traits.operation == Operation::Exchange => ("lab-ualink", 1),
         (Suite::Gpu, _) => ("gdrcopy-v100", 1),
@@ -20,7 +20,7 @@ fn place(traits: &Traits) -> (&'static str, u32) {
         (Suite::NcclTests, _) => ("azure-nda100v4", 1),
         (Suite::OmbXccl, _) => ("azure-ndh100v5", 2),
         (_, Data::OnGpus) => ("olivia-gh200-ss11", 1),
-        (Suite::Perftest | Suite::OmbShmem, _) => ("ri2", 2),
+        (Suite::Perftest | Suite::OmbShmem, _) if !name.starts_with("raw") => ("ri2", 2),
         _ => ("alaska-roce25", 2),
     }
 }
@@ -30,7 +30,7 @@ fn line(tool: Tool, traits: &Traits) -> String {
     let counts = match (traits.suite, traits.operation) {
         (Suite::Perftest, _) => "-n 5",
         (Suite::Omb | Suite::OmbShmem | Suite::OmbXccl, _) => "-i 1 -x 0",
-        (Suite::Single, Operation::Message) => "-i 1 -x 0",
+        (Suite::Single, Operation::Message | Operation::Exchange) => "-i 1 -x 0",
         (Suite::Single, Operation::Read) => "--drive nvme-gen3 -d 4",
         (Suite::Single, Operation::Iteration) => match tool.name() {
             "rpc" => "--over tcp -n 1 -c 20",
@@ -61,6 +61,7 @@ fn line(tool: Tool, traits: &Traits) -> String {
         }
     };
     let size = match traits.sizes {
+        SizeOption::One if tool.name().starts_with("raw") => "-s 64",
         SizeOption::One => "-s 8",
         SizeOption::Range => "-m 8:8",
         SizeOption::Powers => "-msglog 3:3",
@@ -78,7 +79,7 @@ fn run(tool: Tool) -> ToolOutput {
 /// What a tool printed in the end, and what it said before: text, rows that were done, rows that there are.
 fn heard(tool: Tool, line: &str) -> (ToolOutput, Vec<(String, usize, usize)>) {
     let traits = tool.traits();
-    let (cluster, nodes) = place(&traits);
+    let (cluster, nodes) = place(tool.name(), &traits);
     let parts = machine::parts(cluster);
     let per_node = match traits.ranks {
         Ranks::Job(PerNode::Gpus) => parts.sole().node.gpus,

@@ -88,6 +88,8 @@ pub struct Nic {
     pub(crate) responders: FxHashMap<(Lid, QpNum, QpNum), u32>,
     /// Queue pairs that are in memory when they are needed.
     pub(crate) reserved: Option<Box<Reserved>>,
+    /// Queue pairs that programs would have made and did not.
+    pub(crate) left_out: u32,
 }
 
 /// Speed only: results do not depend on these.
@@ -157,6 +159,7 @@ impl Nic {
             contexts,
             responders: FxHashMap::default(),
             reserved: None,
+            left_out: 0,
         }
     }
 
@@ -169,6 +172,16 @@ impl Nic {
     #[inline]
     pub fn queue_pairs(&self) -> u32 {
         self.queue_pairs_awake() + self.reserved.as_ref().map_or(0, |reserved| reserved.asleep())
+    }
+
+    /// A program uses some of its queue pairs only and did not make `count` others, which take their share of the adapter all the same.
+    pub fn leave_out(&mut self, count: u32) {
+        self.left_out = self.left_out.saturating_add(count);
+    }
+    /// How many were left out so.
+    #[must_use]
+    pub fn queue_pairs_left_out(&self) -> u32 {
+        self.left_out
     }
 
     /// Attaches memory: from now on packets carry real bytes.

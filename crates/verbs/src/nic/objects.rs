@@ -12,8 +12,8 @@ use crate::attr::{AhAttr, QpAttr, QpCap, QpInit, QpState, QpType};
 use crate::cq::Cq;
 use crate::error::VerbsError;
 use crate::ext_headers::Ext;
-use crate::ids::{AhId, CqId, EecNum, FIRST_QP, Lkey, PdId, QpNum, SLOT_BITS, SLOT_MASK, SrqId, XrcdId};
-use crate::mr::Mr;
+use crate::ids::{AhId, CqId, EecNum, FIRST_QP, Lkey, PdId, QpNum, Rkey, SLOT_BITS, SLOT_MASK, SrqId, XrcdId};
+use crate::mr::{Mr, PageUse, Pages, WindowKind};
 use crate::nic::Nic;
 use crate::qp::{Qp, QpStatus};
 use crate::rate_limit::RateLimit;
@@ -62,6 +62,43 @@ impl Nic {
     pub fn reg_mr_at(&mut self, pd: PdId, addr: u64, length: Bytes, access: Access, place: MemoryId) -> Result<Mr, VerbsError> {
         self.users_of(pd)?;
         self.port.regions.register(pd, addr, length, access, place)
+    }
+
+    /// The adapter translates the region of `lkey` by pages from now on: packets that touch it need their entries ([`take_pages`](Self::take_pages)).
+    /// Transports of RDMA over several paths (RUD) and iWARP do so for what they send only.
+    ///
+    /// # Errors
+    /// No region has the key; a size of pages that is no power of two of 4 KiB or more; more entries than an adapter numbers.
+    pub fn translate_by(&mut self, lkey: Lkey, pages: Pages) -> Result<(), VerbsError> {
+        self.port.regions.divide(lkey.0, pages)
+    }
+
+    /// Whether it translates any region by pages.
+    #[inline]
+    pub fn translates(&self) -> bool {
+        self.port.regions.is_paged()
+    }
+
+    /// The entries of page tables that packets needed since the last time, in order.
+    pub fn take_pages(&mut self) -> Vec<PageUse> {
+        self.port.regions.take_pages()
+    }
+
+    /// Makes a memory window (`ibv_alloc_mw`): nothing can be reached by its key before it is bound.
+    ///
+    /// # Errors
+    /// The protection domain does not exist.
+    pub fn alloc_mw(&mut self, pd: PdId, kind: WindowKind) -> Result<Rkey, VerbsError> {
+        self.users_of(pd)?;
+        self.port.regions.allocate_window(pd, kind)
+    }
+
+    /// Ends a memory window (`ibv_dealloc_mw`), bound or not; any of its keys names it.
+    ///
+    /// # Errors
+    /// No window has the key.
+    pub fn dealloc_mw(&mut self, rkey: Rkey) -> Result<(), VerbsError> {
+        self.port.regions.free_window(rkey)
     }
 
     /// Gives a region another domain, range or rights; its keys stay, as adapters keep them that change translations in place.

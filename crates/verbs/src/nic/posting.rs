@@ -16,7 +16,7 @@ use crate::qp::requester::{Extra, Wqe};
 use crate::transport;
 use crate::wc::Wc;
 use crate::words::AppWords;
-use crate::wr::{self, Posted, RecvWr, SendFlags, SendWr};
+use crate::wr::{self, Posted, RecvWr, SendFlags, SendWr, WrOpcode};
 
 /// Posting and polling: called by programs.
 impl Nic {
@@ -38,8 +38,9 @@ impl Nic {
                 return Err(PostError::MulticastQp { dest: route.dest, qp: QpNum(route.to) });
             }
             (false, kind, Some(route)) if kind.sends_datagrams() => {
-                Extra::Datagram { dest: route.dest, sl: route.sl, qp: QpNum(route.to), qkey: route.qkey }
+                Extra::Datagram { dest: route.dest, sl: route.sl, qp: QpNum(route.to), qkey: route.qkey, words: wr.words }
             }
+            _ if wr.opcode == WrOpcode::BindMw => Extra::Window(wr.window.unwrap_or_default()),
             _ => wr.words.map_or(Extra::Nothing, Extra::Words),
         };
         let route = route.filter(|_| !qp.qp_type.sends_datagrams()).map(Box::new);
@@ -55,7 +56,7 @@ impl Nic {
             opcode: wr.opcode,
             flags: wr.flags,
             signaled: qp.init.sq_sig_all || wr.flags.contains(SendFlags::SIGNALED),
-            tells: wr.opcode.has_immediate() || wr.words.is_some(),
+            tells: wr.opcode.has_immediate() || wr.words.is_some() || wr.opcode == WrOpcode::SendWithInv,
             imm: wr.imm.unwrap_or(0),
             length,
             first_psn: qp.requester.next_psn,
@@ -188,7 +189,7 @@ fn check_send(qp: &Qp, wr: &SendWr) -> Result<(), PostError> {
             return Err(PostError::InlineTooLong { length, max });
         }
     }
-    if !wr.opcode.is_send() && wr.remote.is_none() {
+    if (!wr.opcode.is_send() || wr.opcode == WrOpcode::SendWithInv) && wr.remote.is_none() {
         return Err(PostError::MissingField { opcode: wr.opcode, field: "remote" });
     }
     if wr.words.is_some() && !(qp.qp_type.carries_words() && (wr.opcode.is_send() || wr.opcode.is_write())) {

@@ -15,6 +15,7 @@ use std::collections::VecDeque;
 use fabriscope_units::{Bytes, Span};
 use fabriscope_wire::Psn;
 
+use crate::access::Access;
 use crate::ids::{CqId, Lid, QpNum, WqeIndex};
 use crate::mr::Regions;
 use crate::packet::{Packet, Transmit};
@@ -86,7 +87,10 @@ pub(crate) enum Extra {
         sl: u8,
         qp: QpNum,
         qkey: u32,
+        words: Option<AppWords>,
     },
+    /// The rights that a memory window gets.
+    Window(Access),
 }
 
 impl Wqe {

@@ -2,14 +2,15 @@
 //!
 //! Source: IBA vol. 1 §9.7.4.1 (validation of requests), §9.9.3 (what the responder refuses).
 //! Modelled: order of opcodes, payload lengths, keys, bounds and rights, receive buffers, immediate data.
-//! Not modelled: SEND with invalidate (refused as invalid).
+//! Not modelled: SEND with invalidate on transports other than RC (refused as invalid).
 
 use fabriscope_wire::Opcode;
 
 use crate::access::{Access, MemoryId};
+use crate::attr::QpType;
 use crate::event::AsyncEvent;
 use crate::ext_headers::Ext;
-use crate::ids::QpNum;
+use crate::ids::{PdId, QpNum};
 use crate::memory;
 use crate::packet::{Landed, Packet, Received};
 use crate::port::Port;
@@ -39,7 +40,7 @@ pub(crate) enum Refusal {
 #[inline]
 pub(crate) fn accept(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: Option<&Ext>, received: &mut Received) -> Result<bool, Refusal> {
     let Ok(opcode) = Opcode::decode(packet.opcode) else { return Err(Refusal::Invalid) };
-    if opcode.has_invalidate() || ext.is_some_and(|ext| !ext.holds(packet.payload)) {
+    if opcode.has_invalidate() && qp.qp_type != QpType::Rc || ext.is_some_and(|ext| !ext.holds(packet.payload)) {
         return Err(Refusal::Invalid);
     }
     let kind = if opcode.is_send() { Kind::Send } else { Kind::Write };
@@ -70,13 +71,19 @@ pub(crate) fn accept(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: Option<
             }
         }
     }
-    if port.regions.is_elsewhere() {
+    if port.regions.is_watched() {
         received.place = match kind {
-            Kind::Write => inbound.place,
+            Kind::Write => {
+                port.regions.use_pages(inbound.addr + u64::from(inbound.offset), packet.payload.into());
+                inbound.place
+            }
             _ => landing(port, &inbound.recv, u64::from(inbound.offset), packet.payload.into()),
         };
     }
     inbound.offset = end;
+    if opcode.has_invalidate() && !closes(port, qp.init.pd, ext) {
+        return Err(Refusal::RemoteAccess);
+    }
     if opcode.is_last() {
         finish(qp, port, packet, opcode, ext);
     }
@@ -147,7 +154,7 @@ fn begin(qp: &mut Qp, port: &Port, kind: Kind, ext: Option<&Ext>) -> Result<(), 
 }
 
 /// The bytes a receive holds, if its memory is ours to write.
-pub(crate) fn check_receive(port: &Port, pd: crate::ids::PdId, recv: &Option<RecvWqe>) -> Result<u32, Refusal> {
+pub(crate) fn check_receive(port: &Port, pd: PdId, recv: &Option<RecvWqe>) -> Result<u32, Refusal> {
     let list = recv.as_ref().map_or(&[][..], |wqe| &wqe.sge);
     port.regions.check_list(pd, list, Access::LOCAL_WRITE).map_err(|_| Refusal::LocalProtection)?;
     Ok(wr::total(list).saturating_u32())
@@ -175,6 +182,11 @@ fn finish(qp: &mut Qp, port: &mut Port, packet: &Packet, opcode: Opcode, ext: Op
         let completed = if kind == Kind::Send { WcOpcode::Recv } else { WcOpcode::RecvRdmaWithImm };
         qp.complete_receive(completed, length, (imm, words), packet, port);
     }
+}
+
+/// Closes the window that a SEND with invalidate names; false if that cannot be.
+fn closes(port: &mut Port, pd: PdId, ext: Option<&Ext>) -> bool {
+    ext.is_some_and(|ext| port.regions.invalidate(ext.rkey.0, pd).is_ok())
 }
 
 /// What the last packet of a message tells: immediate data and words.

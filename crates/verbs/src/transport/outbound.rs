@@ -93,6 +93,8 @@ pub(crate) fn operation(opcode: WrOpcode, part: Part) -> Operation {
     match (opcode.is_write(), part) {
         (false, Part::First) => Operation::SendFirst,
         (false, Part::Middle) => Operation::SendMiddle,
+        (false, Part::Last) if opcode.changes_keys() => Operation::SendLastInvalidate,
+        (false, Part::Only) if opcode.changes_keys() => Operation::SendOnlyInvalidate,
         (false, Part::Last) if imm => Operation::SendLastImm,
         (false, Part::Last) => Operation::SendLast,
         (false, Part::Only) if imm => Operation::SendOnlyImm,

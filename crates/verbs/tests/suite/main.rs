@@ -8,6 +8,7 @@ mod hostile;
 mod iwarp;
 mod lossy;
 mod mcast;
+mod memory_windows;
 mod migration;
 mod objects;
 mod offload;

@@ -216,6 +216,10 @@ fn begin(qp: &mut Qp, port: &mut Port) -> bool {
     if wqe.flags.contains(SendFlags::FENCE) && qp.requester.reads > 0 {
         return false;
     }
+    if wqe.opcode.is_local() {
+        carry_out(qp, port);
+        return false;
+    }
     let (routed, waits) = (wqe.route.is_some(), wqe.waits_for_response());
     if routed && !target::aim(qp) {
         return false;
@@ -232,6 +236,27 @@ fn begin(qp: &mut Qp, port: &mut Port) -> bool {
     }
     assign(qp);
     true
+}
+
+/// Binds or closes the window of the request at the cursor once all before it is done, and goes on to the next.
+fn carry_out(qp: &mut Qp, port: &mut Port) {
+    let before = qp.requester.front;
+    while qp.requester.cursor == qp.requester.front
+        && let Some(wqe) = qp.requester.at_cursor().filter(|wqe| wqe.opcode.is_local())
+    {
+        let done = match (wqe.opcode, wqe.extra, wqe.sge.first()) {
+            (WrOpcode::BindMw, Extra::Window(access), Some(at)) => port.regions.bind(wqe.remote.rkey.0, qp.init.pd, *at, access),
+            _ => port.regions.invalidate(wqe.remote.rkey.0, qp.init.pd),
+        };
+        if done.is_err() {
+            return qp.fail(WcStatus::MwBindErr, port);
+        }
+        qp.requester.assigned += 1;
+        qp.complete_front(port);
+    }
+    if qp.requester.front != before && qp.requester.cursor < qp.requester.ready {
+        qp.want_requests(port);
+    }
 }
 
 /// A READ or atomic request.
@@ -408,6 +433,10 @@ fn progress(qp: &mut Qp, now: Time, port: &mut Port) {
         }
     }
     if qp.requester.cursor < qp.requester.ready {
+        if qp.requester.cursor == qp.requester.front && qp.state == QpState::Rts {
+            // Its completion goes with those of what was just acknowledged.
+            carry_out(qp, port);
+        }
         qp.want_requests(port);
     }
     qp.check_drained(port);

@@ -164,7 +164,7 @@ fn early(qp: &mut Qp, port: &mut Port, packet: &Packet, ahead: u32, side: &mut E
         return;
     }
     received.write = Bytes(u64::from(packet.payload));
-    if port.regions.is_elsewhere() {
+    if port.regions.is_watched() {
         received.place = early_place(qp, port, packet, ahead, side);
     }
     let responder = &mut qp.responder;
@@ -278,6 +278,7 @@ fn atomic(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: Option<&Ext>, rece
         None => 0,
     };
     let place = port.regions.place_of(ext.rkey.0);
+    port.regions.use_pages(ext.remote_addr, ATOMIC_BYTES);
     (received.write, received.place) = (Bytes(u64::from(ATOMIC_BYTES)), place);
     port.landed.push_back(Landed::silent(ext.remote_addr, ATOMIC_BYTES));
     let responder = &mut qp.responder;
@@ -456,6 +457,7 @@ pub(crate) fn poll_response(qp: &mut Qp, port: &mut Port, side: &mut ExtHeaders)
             let (first, last, message_bytes, from) = (left == total, *left <= mtu, *total, *addr);
             *left -= payload;
             *addr += u64::from(payload);
+            port.regions.use_pages(from, payload);
             response.psn = psn.next();
             if last {
                 qp.responder.responses.pop_front();

@@ -33,13 +33,16 @@ pub(crate) fn poll(qp: &mut Qp, port: &mut Port, side: &mut ExtHeaders) -> Optio
     assign(qp);
     let spread = qp.next_entropy();
     let wqe = &qp.requester.queue[0];
-    let Extra::Datagram { dest, sl, qp: dest_qp, qkey } = wqe.extra else { return None };
+    let Extra::Datagram { dest, sl, qp: dest_qp, qkey, words } = wqe.extra else { return None };
     // A key with its top bit set stands for that of the sending queue pair (IBA §10.2.5).
     let qkey = if qkey & 0x8000_0000 != 0 { qp.attr.qkey.unwrap_or(0) } else { qkey };
     let imm = wqe.opcode.has_immediate();
     let payload = wqe.length as u16;
     let delivery = qp.qp_type.delivery();
-    let ext = Ext { qkey, src_qp: qp.num, slid: port.lid, delivery, ..data_ext(qp.init.pd, wqe, port, (0, payload), false) };
+    let mut ext = Ext { qkey, src_qp: qp.num, slid: port.lid, delivery, ..data_ext(qp.init.pd, wqe, port, (0, payload), false) };
+    if let Some(words) = words {
+        ext.say(words);
+    }
     let operation = if imm { Operation::SendOnlyImm } else { Operation::SendOnly };
     let opcode = (qp.qp_type.transport() as u8) << 5 | operation as u8;
     let mut flags = PacketFlags::NONE;
@@ -108,7 +111,8 @@ pub(crate) fn take(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: &Ext, rec
     received.write = Bytes(u64::from(byte_len));
     received.place = landing(port, &qp.responder.inbound.recv, 0, byte_len);
     let imm = (packet.opcode & OPERATION == Operation::SendOnlyImm as u8).then_some(ext.imm);
-    qp.complete_receive(WcOpcode::Recv, byte_len, (imm, WordsId::NONE), packet, port);
+    let words = ext.words().map_or(WordsId::NONE, |words| port.words.keep(words));
+    qp.complete_receive(WcOpcode::Recv, byte_len, (imm, words), packet, port);
     if let Some((_, wc)) = port.completions.back_mut() {
         (wc.src_qp, wc.slid, wc.sl, wc.grh) = (QpNum(ext.src_qp.0), ext.slid, packet.sl, grh);
     }
