@@ -29,7 +29,7 @@ static EMBEDDED: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../catalog"
 #[non_exhaustive]
 pub enum AnyPart {
     /// A link speed.
-    Link(LinkSpeed),
+    Link(Box<LinkSpeed>),
     /// A cable.
     Cable(Cable),
     /// A network adapter.
@@ -218,7 +218,7 @@ impl Catalog {
     pub(crate) fn parse_part_in(&self, kind: Kind, name: &str, file: &str, text: &str) -> Result<AnyPart, CatalogError> {
         let document = self.based(kind, Document::parse(file, text)?, &mut vec![name.to_owned()])?;
         let part = match kind {
-            Kind::Link => AnyPart::Link(read_checked(&document)?),
+            Kind::Link => AnyPart::Link(Box::new(read_checked(&document)?)),
             Kind::Cable => AnyPart::Cable(read_checked(&document)?),
             Kind::Nic => AnyPart::Nic(Shared::new(read_checked(&document)?)),
             Kind::Switch => AnyPart::Switch(Box::new(read_checked(&document)?)),

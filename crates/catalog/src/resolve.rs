@@ -179,7 +179,7 @@ fn link_of(
     };
     let both = |link: &LinkSpeed| nic.speeds.contains(&link.name) && switch.is_none_or(|switch| switch.speeds.contains(&link.name));
     let negotiated = || {
-        let links = catalog.parts().filter_map(|part| if let AnyPart::Link(link) = part { Some(link) } else { None });
+        let links = catalog.parts().filter_map(|part| if let AnyPart::Link(link) = part { Some(&**link) } else { None });
         let fitting = links.filter(|link| link.layer == cluster.link_layer.layer() && both(link));
         fitting.max_by(|one, other| one.data_rate().cmp(&other.data_rate()).then(other.name.cmp(&one.name)))
     };

@@ -205,7 +205,7 @@ fn speed_of<'c, 's>(catalog: &'c Catalog, cables: impl Iterator<Item = &'s Cable
     let Some(((Some(rate), speed), _)) = usual else { return Ok((catalog.link(USUAL_LINK)?, None)) };
     // Only InfiniBand tells a width and a generation; a bare rate is that of Ethernet where it has such a speed.
     let layers = if speed.is_some() { [Layer::InfiniBand, Layer::InfiniBand] } else { [Layer::Ethernet, Layer::InfiniBand] };
-    let links = || catalog.parts().filter_map(|part| if let AnyPart::Link(link) = part { Some(link) } else { None });
+    let links = || catalog.parts().filter_map(|part| if let AnyPart::Link(link) = part { Some(&**link) } else { None });
     let by_speed = |layer: Layer| {
         let same = links().filter(|link| link.layer == layer && is_near(link, rate));
         // Of several with one rate the one that is usual: four lanes.

@@ -142,7 +142,7 @@ pub struct Switched {
     pub latency: Sourced<Span>,
     /// What the switches do with vectors that they add up themselves; none where they only pass data on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reduction: Option<SwitchReduction>,
+    pub reduction: Option<Box<SwitchReduction>>,
 }
 
 /// Sums in a switch between accelerators.

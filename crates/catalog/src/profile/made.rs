@@ -104,7 +104,7 @@ fn link<'c>(catalog: &'c Catalog, read: &Read, nic: &Nic) -> Result<&'c LinkSpee
     let rate = Rate::from_gbps(read.gbps.value.into());
     let layer = read.layer.value;
     let links = || {
-        let links = catalog.parts().filter_map(|part| if let AnyPart::Link(link) = part { Some(link) } else { None });
+        let links = catalog.parts().filter_map(|part| if let AnyPart::Link(link) = part { Some(&**link) } else { None });
         links.filter(|link| link.layer == layer && nic.speeds.contains(&link.name))
     };
     let found = links().filter(|link| draft::is_near(link, rate)).max_by_key(|link| link.lanes == 4);

@@ -134,7 +134,7 @@ fn links(parts: &[&AnyPart]) -> Grid {
         Column::words("what it is", "title"),
     ]);
     let mut speeds: Vec<&LinkSpeed> =
-        parts.iter().filter_map(|part| if let AnyPart::Link(link) = part { Some(link) } else { None }).collect();
+        parts.iter().filter_map(|part| if let AnyPart::Link(link) = part { Some(&**link) } else { None }).collect();
     speeds.sort_by_key(|link| (link.year, link.layer.to_string(), link.data_rate()));
     for link in speeds {
         let said = |text: Option<String>| Cell::word(text.unwrap_or_else(|| "-".to_owned()));

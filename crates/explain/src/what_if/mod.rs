@@ -138,7 +138,7 @@ impl Setting<'_> {
         }
         let link = &self.parts.sole().link;
         let faster = self.catalog.parts().filter_map(|part| match part {
-            AnyPart::Link(other) if other.layer == link.layer && other.data_rate() > link.data_rate() => Some(other),
+            AnyPart::Link(other) if other.layer == link.layer && other.data_rate() > link.data_rate() => Some(&**other),
             _ => None,
         });
         if let Some(faster) = faster.min_by_key(|other| (other.data_rate(), other.name.clone())) {
