@@ -313,14 +313,11 @@ fn lab_of(catalog: &Catalog, texts: &[LabText]) -> Result<ResolvedLab, CatalogEr
     workload_takes(&lab).map_err(fault)?;
     let level = QosRequest { service_level, priority, dscp, traffic_class }.level(&cluster).map_err(fault)?;
     check(&lab.workload, &cluster).map_err(fault)?;
-    if let Workload::Training(work) = &lab.workload {
-        of_lab::check(catalog, &lab, &cluster, work).map_err(fault)?;
-    }
-    if let Workload::Mix(work) = &lab.workload {
-        crate::mix::check(catalog, &cluster, work).map_err(fault)?;
-    }
-    if let Workload::BesideStorage(work) = &lab.workload {
-        crate::beside_storage::check(catalog, &cluster, work).map_err(fault)?;
+    match &lab.workload {
+        Workload::Training(work) => of_lab::check(catalog, &lab, &cluster, work).map_err(fault)?,
+        Workload::Mix(work) => crate::mix::check(catalog, &cluster, work).map_err(fault)?,
+        Workload::BesideStorage(work) => crate::beside_storage::check(catalog, &cluster, work).map_err(fault)?,
+        _ => {}
     }
     let (name, schemes) = (lab.workload.name(), schemes(&lab.workload, &cluster));
     for (number, scheme) in schemes.iter().enumerate() {

@@ -6,7 +6,7 @@ use fabriscope_catalog::{Catalog, CatalogError, Kind, ResolvedCluster, ResolvedF
 use fabriscope_lustre::{Layout, LayoutError, System, SystemError};
 use fabriscope_units::Bytes;
 
-use crate::gdsio::StorageNode;
+use crate::gdsio::node::StorageNode;
 
 /// A file system as clients have mounted it.
 #[derive(Clone, Debug)]

@@ -9,8 +9,8 @@ use fabriscope_engine_storage::{Cores, Direction, Line, PAGE, THREADS};
 use fabriscope_node::{Process, ProgramError};
 use fabriscope_units::{Bytes, Span, Time};
 
-use super::Shared;
 use super::link::{Links, Message, News};
+use super::traffic::Shared;
 use crate::agenda::Agenda;
 
 /// What a client turns to.

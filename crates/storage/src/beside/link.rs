@@ -12,7 +12,7 @@ use fabriscope_verbs::{
     Access, CqId, Lid, Mr, Peer, QpCap, QpInit, QpNum, QpType, RecvWr, Remote, Rkey, SendWr, Sge, VerbsError, WcOpcode, WcStatus,
 };
 
-use super::Shared;
+use super::traffic::Shared;
 
 /// A message of LNet, with the number that its receiver knows the RPC by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Message {
 
 /// What the other side has to know.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct End {
+pub(super) struct QueuePairEnd {
     lid: Lid,
     qp: QpNum,
     addr: u64,
@@ -59,7 +59,7 @@ pub(super) struct Link {
     nic: usize,
     qp: QpNum,
     mr: Mr,
-    peer: Option<End>,
+    peer: Option<QueuePairEnd>,
 }
 
 /// The connections of a program: those of a client to all servers, or of a server to all clients.
@@ -104,7 +104,7 @@ impl Links {
             let (client, server) = pair(other);
             let mut connections = shared.connections.lock();
             let connection = &mut connections[shared.place(client, server)];
-            let end = End { lid: process.lid(nic), qp: link.qp, addr: link.mr.addr, rkey: link.mr.rkey };
+            let end = QueuePairEnd { lid: process.lid(nic), qp: link.qp, addr: link.mr.addr, rkey: link.mr.rkey };
             *(if is_client { &mut connection.client } else { &mut connection.server }) = Some(end);
             links.links.push(link);
         }

@@ -10,8 +10,8 @@ use fabriscope_lustre::Access;
 use fabriscope_node::{Process, ProgramError};
 use fabriscope_units::{Bytes, Time};
 
-use super::Shared;
 use super::link::{Links, Message, News};
+use super::traffic::Shared;
 use crate::agenda::Agenda;
 
 /// An RPC that is served.

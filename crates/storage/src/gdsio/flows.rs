@@ -13,8 +13,9 @@ use fabriscope_machine::{FlowId, Purpose, ResourceId, Sharing, Use, VertexKind, 
 use fabriscope_tool::UsageError;
 use fabriscope_units::{Bytes, Rate, Span, Time};
 
+use super::node::StorageNode;
 use super::paths::{Legs, above};
-use super::{Settings, StorageNode, Transfer, conflict};
+use super::{Settings, Transfer, conflict};
 use crate::agenda::Agenda;
 use crate::mount::Mount;
 
@@ -206,11 +207,11 @@ impl Running<'_> {
             // The GPU copies into host memory first.
             self.flow(now, thread);
         } else {
-            self.to_drive(now, thread);
+            self.submit(now, thread);
         }
     }
     /// The drive has the call: data flow when its turn comes.
-    fn to_drive(&mut self, now: Time, thread: usize) {
+    fn submit(&mut self, now: Time, thread: usize) {
         let access = Access { write: self.s.write, bytes: self.s.call, sequential: !self.s.random };
         let service = self.source.array.service(access, 0);
         let own = &mut self.threads[thread];
@@ -258,7 +259,7 @@ impl Running<'_> {
         // A reply comes back from servers.
         let back = self.source.request;
         match (self.s.write, more) {
-            (true, true) => self.to_drive(now, thread),
+            (true, true) => self.submit(now, thread),
             (true, false) => self.agenda.note(now.max(drive_end).saturating_add(back), (thread, Turn::Done)),
             (false, true) => {
                 let begins = if at_drive { now.max(drive_end) } else { now };
@@ -279,7 +280,8 @@ const UNBOUND: Rate = Rate::from_gbps(1_000_000);
 mod tests {
     use fabriscope_catalog::Catalog;
 
-    use super::super::{StorageNode, run};
+    use super::super::run;
+    use super::StorageNode;
 
     fn gib_per_s(cluster: &str, args: &str) -> (f64, String) {
         let catalog = Catalog::embedded().unwrap();

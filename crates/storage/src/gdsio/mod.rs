@@ -7,18 +7,19 @@
 //! Not modelled: cores' time of cuFile and of the kernel, page caches, batches, streams of CUDA, RAID of drives but for blocks in turn.
 
 mod flows;
+pub(crate) mod node;
 mod paths;
 
 use std::fmt::Write;
 
-use fabriscope_catalog::{Drive, Medium, ResolvedCluster, Shared};
-use fabriscope_machine::{Machine, MachineError};
+use fabriscope_catalog::{Drive, Medium, Shared};
 use fabriscope_tool::arguments::{self, Meaning, Opt, Takes, opt, value};
 use fabriscope_tool::{Point, ToolOutput, UsageError};
-use fabriscope_units::{Bytes, Rate};
+use fabriscope_units::Bytes;
 
 use crate::mount::Mount;
 use flows::Outcome;
+pub use node::StorageNode;
 
 /// The options of the command line.
 pub const OPTIONS: &[Opt] = &[
@@ -61,27 +62,6 @@ impl Transfer {
             Transfer::CpuOnly => "CPUONLY",
             Transfer::CpuGpu => "CPU_GPU",
         }
-    }
-}
-
-/// A node as the program finds it.
-#[derive(Debug, Clone)]
-pub struct StorageNode {
-    machine: Machine,
-    drives: Vec<Shared<Drive>>,
-    own: Option<(String, u32)>,
-    link: Rate,
-}
-
-impl StorageNode {
-    /// A node of this cluster, whose nodes are alike.
-    ///
-    /// # Errors
-    /// A node that is not in one piece.
-    pub fn new(parts: &ResolvedCluster) -> Result<StorageNode, MachineError> {
-        let group = parts.sole();
-        let own = group.node.layout.part.drives.as_ref().map(|drives| (drives.part.clone(), *drives.count));
-        Ok(StorageNode { machine: group.node.machine()?, drives: parts.drives.clone(), own, link: group.link.data_rate() })
     }
 }
 
