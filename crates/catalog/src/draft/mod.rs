@@ -207,7 +207,7 @@ fn speed_of<'c, 's>(catalog: &'c Catalog, cables: impl Iterator<Item = &'s Cable
     let layers = if speed.is_some() { [Layer::InfiniBand, Layer::InfiniBand] } else { [Layer::Ethernet, Layer::InfiniBand] };
     let links = || catalog.parts().filter_map(|part| if let AnyPart::Link(link) = part { Some(&**link) } else { None });
     let by_speed = |layer: Layer| {
-        let same = links().filter(|link| link.layer == layer && is_near(link, rate));
+        let same = links().filter(|link| link.layer == layer && link.frame.is_none() && is_near(link, rate));
         // Of several with one rate the one that is usual: four lanes.
         same.max_by_key(|link| (USUAL.iter().any(|(usual, ..)| *usual == link.name), link.lanes == 4))
     };

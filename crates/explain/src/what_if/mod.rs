@@ -2,7 +2,7 @@
 
 mod devices;
 
-use fabriscope_catalog::{AnyPart, BlueFlame, Catalog, NodeChoice, NumaDistance, ResolvedCluster};
+use fabriscope_catalog::{AnyPart, BlueFlame, Catalog, Layer, LinkSpeed, NodeChoice, NumaDistance, ResolvedCluster};
 use fabriscope_fabric::Topology;
 use fabriscope_platform::{Binding, Layout};
 use fabriscope_units::Bytes;
@@ -141,6 +141,12 @@ impl Setting<'_> {
             AnyPart::Link(other) if other.layer == link.layer && other.data_rate() > link.data_rate() => Some(&**other),
             _ => None,
         });
+        // What is usual: of InfiniBand as many lanes or four, of the others Ethernet itself.
+        let usual = |other: &&LinkSpeed| match link.layer {
+            Layer::InfiniBand => other.lanes == link.lanes || other.lanes == 4,
+            Layer::Ethernet => other.frame.is_none(),
+        };
+        let faster = faster.filter(usual);
         if let Some(faster) = faster.min_by_key(|other| (other.data_rate(), other.name.clone())) {
             all.push(self.with(format!("links of {} instead of {}", faster.data_rate(), link.data_rate()), |parts| {
                 for link in parts.link_speeds_mut() {
