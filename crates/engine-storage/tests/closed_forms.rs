@@ -92,7 +92,9 @@ fn one_process_pays_latency() {
 #[test]
 fn a_directory_is_locked_at_each_client() {
     let rate = |nodes, per_node| {
-        MetadataRun { operation: Operation::Create, shared: true, mdts: 1, bytes: Bytes(3901), names: 1000 }.run(&system(nodes, per_node)).rate()
+        MetadataRun { operation: Operation::Create, shared: true, mdts: 1, bytes: Bytes(3901), names: 1000 }
+            .run(&system(nodes, per_node))
+            .rate()
     };
     let base = rate(2, 4);
     assert!((rate(4, 4) / base - 2.0).abs() < 0.1);

@@ -264,7 +264,7 @@ impl BenchRequest {
         }
         let lossy = parts.flow_control == FlowControl::Lossy;
         for group in &mut parts.groups {
-            let name = &group.software.name;
+            let name = group.software.name.clone();
             if group.software.interface != Interface::Verbs || group.node.nic.interface != Interface::Verbs {
                 let what = format!("`{name}` on `{}` has no queue pairs of verbs to choose", group.node.nic.name);
                 return refused(what, "choose a cluster whose library runs over verbs, or leave --transport out");

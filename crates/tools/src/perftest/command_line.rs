@@ -417,7 +417,7 @@ fn mac(given: &Given) -> Result<String, UsageError> {
     let text = given.value.clone().unwrap_or_default();
     let parts: Vec<&str> = text.split(':').collect();
     let fits = |part: &&str| part.len() == 2 && part.bytes().all(|digit| digit.is_ascii_hexdigit());
-    if parts.len() == 6 && parts.iter().all(|part| fits(part)) {
+    if parts.len() == 6 && parts.iter().all(fits) {
         return Ok(text.to_uppercase());
     }
     Err(UsageError::NotOneOf { option: given.typed.clone(), value: text, known: "an address such as 24:8A:07:0D:00:01" })
