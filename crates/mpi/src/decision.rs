@@ -79,7 +79,9 @@ impl Decision {
             return Decision { sender: end(message.sender.1), receiver: end(message.receiver.1), rendezvous };
         };
         let devices = [message.sender.1, message.receiver.1] == [Buffer::Device; 2];
-        if let Some(peers) = gpu.peers.filter(|peers| message.beside && devices && message.size >= peers.from) {
+        if let Some(peers) =
+            gpu.peers.filter(|peers| message.beside && devices && message.size >= peers.from && gpu.reads(message.sender.0, message.size))
+        {
             let means = CopyMethod::Peers { by_kernels: peers.by_kernels };
             return Decision { sender: means, receiver: means, rendezvous: true };
         }

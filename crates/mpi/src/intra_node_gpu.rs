@@ -57,6 +57,10 @@ impl State {
         let gpu = self.protocol.gpu.filter(|gpu| gpu.aware)?;
         gpu.peers.filter(|peers| size >= peers.from && self.beside.contains(&peer))
     }
+    /// Whether the adapter reads such a message out of the GPU's memory: the receiver may want it on its host, to which no link leads.
+    pub fn adapter_reads(&self, size: u32) -> bool {
+        self.protocol.gpu.is_some_and(|gpu| gpu.reads(&self.home, size))
+    }
     /// Announces such a message, by the network.
     pub fn announce_over_links(
         &mut self,

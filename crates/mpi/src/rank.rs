@@ -215,7 +215,9 @@ impl Rank {
             state.send_local(&self.process, local, (destination, tag, size), request)?;
             return Ok(Request(Carried::Own(request)));
         }
-        if let Some(peers) = state.over_links(destination, size).filter(|_| buffer == Buffer::Device && says.is_none()) {
+        if let Some(peers) =
+            state.over_links(destination, size).filter(|_| buffer == Buffer::Device && says.is_none() && state.adapter_reads(size))
+        {
             state.announce_over_links(&self.process, peers, (destination, tag, size), request)?;
             state.flush_one(&self.process, destination)?;
             return Ok(Request(Carried::Own(request)));

@@ -129,6 +129,11 @@ impl Gpu {
         self.direct.zip(class).is_some_and(|(direct, class)| class <= direct.farthest)
     }
 
+    /// The nearest adapter of a rank may read messages of `size` bytes there.
+    pub(crate) fn reads(&self, home: &RankLocation, size: u32) -> bool {
+        self.reaches(home) && self.direct.is_some_and(|direct| size <= direct.send_limit)
+    }
+
     /// How a message of `size` bytes leaves; `near`: the adapter may read it.
     pub(crate) fn leaving(&self, size: u32, buffer: Buffer, near: bool) -> Leaving {
         let own = buffer == Buffer::Device;

@@ -295,7 +295,7 @@ fn trays() -> Inside {
 
 #[test]
 fn between_trays_the_network_carries_all_but_long_messages_from_gpu_to_gpu() {
-    let parts = with_gpus(2, |_, _| {});
+    let parts = direct(2, None);
     let size = 4 << 20;
     // 50 B/ns between the GPUs: 83.9 us; the announcement and the answer cross the network, payload does not.
     let (time, run) = ping_pong_on(&parts, trays(), [0, 0], [D, D], size);
