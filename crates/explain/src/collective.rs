@@ -215,7 +215,7 @@ const CHANGES: [Change<u32>; 8] = [
     }),
     ("adapters and network", |parts, nodes| {
         double_links(parts);
-        let nic = &mut parts.sole_mut().node.nic;
+        let nic = &mut *parts.sole_mut().node.nic;
         halve([&mut nic.tx_latency, &mut nic.rx_latency, &mut nic.message_interval].into_iter().chain(&mut nic.srd_latency));
         nodes > 1
     }),

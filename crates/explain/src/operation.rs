@@ -200,7 +200,7 @@ pub(crate) struct Where {
 pub(crate) const CHANGES: [Change<Where>; 7] = [
     ("code of the library on the cores", |parts, taking| {
         let group = parts.sole_mut();
-        let cpu = &mut group.node.cpu;
+        let cpu = &mut *group.node.cpu;
         halve([
             &mut cpu.wqe_build,
             &mut cpu.mmio_busy,
@@ -241,7 +241,7 @@ pub(crate) const CHANGES: [Change<Where>; 7] = [
         taking.sockets
     }),
     ("copies by the cores, and memory", |parts, _| {
-        let cpu = &mut parts.sole_mut().node.cpu;
+        let cpu = &mut *parts.sole_mut().node.cpu;
         double([&mut cpu.copy_rate_cached, &mut cpu.copy_rate_streaming, &mut cpu.copy_rate_long]);
         if let Some(memory) = &mut cpu.memory {
             double([&mut memory.copy_rate].into_iter().chain(&mut memory.core_rate));
@@ -250,12 +250,13 @@ pub(crate) const CHANGES: [Change<Where>; 7] = [
     }),
     ("PCI Express and the way to memory", |parts, taking| {
         let node = &mut parts.sole_mut().node;
-        halve([&mut node.cpu.root_complex.dma_read_latency, &mut node.cpu.root_complex.dma_write_latency, &mut node.cpu.mmio_latency]);
+        let cpu = &mut *node.cpu;
+        halve([&mut cpu.root_complex.dma_read_latency, &mut cpu.root_complex.dma_write_latency, &mut cpu.mmio_latency]);
         double_lanes(node.layout.uplinks.iter_mut().chain([&mut node.pcie]));
         taking.between
     }),
     ("adapters", |parts, taking| {
-        let nic = &mut parts.sole_mut().node.nic;
+        let nic = &mut *parts.sole_mut().node.nic;
         halve([&mut nic.tx_latency, &mut nic.rx_latency, &mut nic.message_interval, &mut nic.wqe_interval]);
         halve(&mut nic.srd_latency);
         taking.between

@@ -49,7 +49,7 @@ fn speed(scene: &Scene<'_>) -> Vec<Amount> {
     }
     let (link, nic) = (&scene.parts().sole().link, &scene.node().nic);
     let slower = |other: &&LinkSpeed| other.layer == link.layer && other.data_rate() < link.data_rate() && nic.speeds.contains(&other.name);
-    let parts = scene.catalog.parts().filter_map(|part| if let AnyPart::Link(other) = part { Some(other) } else { None });
+    let parts = scene.catalog.parts().filter_map(|part| if let AnyPart::Link(other) = part { Some(&**other) } else { None });
     let mut known: Vec<LinkSpeed> = parts.filter(slower).cloned().collect();
     known.sort_by_key(|other| std::cmp::Reverse(other.data_rate()));
     known.truncate(2);

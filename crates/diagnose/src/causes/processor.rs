@@ -32,7 +32,7 @@ pub fn slow_down(parts: &mut ResolvedCluster, (times, of): (u64, u64)) {
     let longer = |span: &mut Span| *span = Span::from_ps(span.as_ps() * times / of);
     let slower = |rate: &mut Rate| *rate = Rate::from_bps(rate.as_bps() / times * of);
     let group = parts.sole_mut();
-    let cpu = &mut group.node.cpu;
+    let cpu = &mut *group.node.cpu;
     for span in [
         &mut cpu.wqe_build,
         &mut cpu.mmio_busy,
