@@ -73,7 +73,12 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
     for (((group, node), link), Chosen { nodes, hosts }) in written.iter().zip(found).zip(links).zip(chosen) {
         let (cable, host_length) = cable_of(catalog, cluster, group)?;
         let nccl = nccl(catalog, cluster, &node)?;
-        let software = software_of(catalog, cluster, group)?.clone();
+        let mut software = software_of(catalog, cluster, group)?.clone();
+        if node.gpu.as_ref().is_some_and(|gpu| gpu.without_gpudirect)
+            && let Some(gpu) = software.mpi.as_mut().and_then(|mpi| mpi.gpu.as_mut())
+        {
+            gpu.without_gpudirect();
+        }
         let first_endpoint = groups.last().map_or(0, |before| before.endpoints().end);
         let name = group.name.to_owned();
         endpoints(first_endpoint, nodes, node.nics).map_err(|problem| group.told(problem))?;

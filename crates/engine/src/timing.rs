@@ -51,7 +51,8 @@ fn bus(parts: &ResolvedCluster, slot: &ResolvedSlot) -> PcieTiming {
 /// The memories of a node that its adapters reach.
 #[must_use]
 pub fn reach(parts: &ResolvedCluster, machine: &Machine, gpudirect: bool) -> Reach {
-    let mut reach = Reach::of(machine, &port(parts), gpudirect);
+    let keeps_out = parts.sole().node.gpu.as_ref().is_some_and(|gpu| gpu.without_gpudirect);
+    let mut reach = Reach::of(machine, &port(parts), gpudirect && !keeps_out);
     if let Some(dpu) = &parts.sole().node.dpu {
         let (root, switch) = (&dpu.cpu.root_complex, between(parts));
         for nic in 0..reach.nics() {

@@ -3,7 +3,6 @@
 use fabriscope_catalog::{GpuProtocol, MapBy, Mechanism, ResolvedCluster, ResolvedNode};
 use fabriscope_platform::Binding;
 use fabriscope_tools::Tool;
-use fabriscope_units::Bytes;
 
 use crate::error::LabError;
 
@@ -179,17 +178,11 @@ fn with_mechanism(parts: &mut ResolvedCluster, word: &str) -> Result<(), LabErro
     Ok(())
 }
 
-/// Neither adapters nor cores reach the memory of GPUs any more: the library copies through host memory.
-pub fn without_gpudirect(gpu: &mut GpuProtocol) {
-    gpu.direct = None;
-    (gpu.load_limit.value, gpu.store_limit.value) = (Bytes::ZERO, Bytes::ZERO);
-    gpu.local_load_limit = None;
-}
 
 fn with_direct(name: &str, gpu: &mut GpuProtocol, direct: Option<bool>) -> Result<(), LabError> {
     match direct {
         Some(false) => {
-            without_gpudirect(gpu);
+            gpu.without_gpudirect();
             Ok(())
         }
         Some(true) if gpu.direct.is_none() => {

@@ -145,8 +145,8 @@ impl Library {
             None => Processor::Other,
         };
         let latency = part.told_latency.as_ref().map_or(Span::ZERO, |span| **span);
-        let adapter =
-            Adapter { rate: parts.sole().link.data_rate(), latency, gpudirect: gpu.peer.is_some(), collectives: reduces(parts, part) };
+        let gpudirect = gpu.peer.is_some() && !gpu.without_gpudirect;
+        let adapter = Adapter { rate: parts.sole().link.data_rate(), latency, gpudirect, collectives: reduces(parts, part) };
         let rails = Facts::rails(node.nics, node.gpus);
         let adapters = vec![adapter; node.nics as usize];
         let facts = Facts { architecture, processor, adapters, hosts: node.layout.part.trays, rails };

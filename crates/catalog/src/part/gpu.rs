@@ -206,6 +206,9 @@ pub struct Gpu {
     /// The processor and the GPU see each other's memory as their own, through caches that agree.
     #[serde(default)]
     pub coherent: bool,
+    /// Neither adapters nor mapped loads and stores of cores reach its memory, as drivers keep that for other models.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_gpudirect: bool,
     /// Its memory.
     pub memory: GpuMemory,
     /// Engines that copy.

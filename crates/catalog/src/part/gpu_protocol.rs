@@ -139,6 +139,15 @@ pub struct GpuProtocol {
 }
 
 impl GpuProtocol {
+    /// Neither adapters nor cores reach the memory of GPUs any more: the library copies through host memory.
+    pub fn without_gpudirect(&mut self) {
+        self.direct = None;
+        (self.load_limit.value, self.store_limit.value) = (Bytes::ZERO, Bytes::ZERO);
+        self.local_load_limit = None;
+    }
+}
+
+impl GpuProtocol {
     pub(super) fn check(&self) -> Result<(), Problem> {
         let at = |key: &'static str| ["mpi", "gpu", key, "value"];
         if *self.chunk == Bytes::ZERO {

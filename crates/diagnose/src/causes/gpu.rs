@@ -1,7 +1,7 @@
 //! Causes at GPUs: no GPUDirect, no mapping of their memory, an adapter that is far from them.
 
 use fabriscope_catalog::Under;
-use fabriscope_lab::devices::{WITHOUT_GPUDIRECT, without_gpudirect};
+use fabriscope_lab::devices::WITHOUT_GPUDIRECT;
 use fabriscope_units::Bytes;
 
 use super::{Amount, Cause, Scene};
@@ -29,7 +29,7 @@ fn gpudirect(scene: &Scene<'_>) -> Vec<Amount> {
     let off = || {
         Amount::new("off", |setup| {
             if let Some(gpu) = setup.parts.sole_mut().software.mpi.as_mut().and_then(|mpi| mpi.gpu.as_mut()) {
-                without_gpudirect(gpu);
+                gpu.without_gpudirect();
             }
         })
     };
