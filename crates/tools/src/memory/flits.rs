@@ -82,6 +82,15 @@ pub(super) struct Packer {
     turn: usize,
 }
 
+/// Where headers may go.
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    /// A slot that is shorter and has no data.
+    first: bool,
+    /// In the first half of a flit in halves.
+    early: bool,
+}
+
 /// A message whose last slot is in a flit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sent {
@@ -133,12 +142,13 @@ impl Packer {
                 }
                 continue;
             }
-            self.headers(short, early, &mut room, sent, begun);
+            self.headers(Slot { first: short, early }, &mut room, sent, begun);
         }
     }
 
     /// Fills a slot with the headers of which it carries most.
-    fn headers(&mut self, first: bool, early: bool, room: &mut [usize; 6], sent: &mut Vec<Sent>, begun: &mut Vec<(u32, Message)>) {
+    fn headers(&mut self, slot: Slot, room: &mut [usize; 6], sent: &mut Vec<Sent>, begun: &mut Vec<(u32, Message)>) {
+        let Slot { first, early } = slot;
         let fits = |message: Message| self.available(message).min(room[message as usize]).min(message.in_slot(first));
         // A response with data beside responses without.
         let beside = fits(Message::Completion).min(if first { 1 } else { 2 });
