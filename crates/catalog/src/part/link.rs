@@ -44,10 +44,10 @@ pub struct LinkSpeed {
     pub correction: String,
     /// What a short message took from program to program when it was new, for people: no model reads it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub published_latency: Option<Sourced<Span>>,
+    pub published_latency: Option<Box<Sourced<Span>>>,
     /// What IP packets are cut into, where it is neither Ethernet nor InfiniBand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub frame: Option<LinkFrame>,
+    pub frame: Option<Box<LinkFrame>>,
 }
 
 /// The frames or cells of a link that carry an IP packet.

@@ -82,12 +82,12 @@ pub(super) struct Packer {
     turn: usize,
 }
 
-/// A slot that is filled with headers.
-#[derive(Clone, Copy)]
+/// Where headers may go.
+#[derive(Debug, Clone, Copy)]
 struct Slot {
-    /// Beside the header of the flit, where it is shorter.
+    /// A slot that is shorter and has no data.
     first: bool,
-    /// In the first half of a flit of 256 B.
+    /// In the first half of a flit in halves.
     early: bool,
 }
 
