@@ -73,12 +73,7 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
     for (((group, node), link), Chosen { nodes, hosts }) in written.iter().zip(found).zip(links).zip(chosen) {
         let (cable, host_length) = cable_of(catalog, cluster, group)?;
         let nccl = nccl(catalog, cluster, &node)?;
-        let mut software = software_of(catalog, cluster, group)?.clone();
-        if node.gpu.as_ref().is_some_and(|gpu| gpu.without_gpudirect)
-            && let Some(gpu) = software.mpi.as_mut().and_then(|mpi| mpi.gpu.as_mut())
-        {
-            gpu.without_gpudirect();
-        }
+        let software = as_gpus_allow(software_of(catalog, cluster, group)?, &node);
         let first_endpoint = groups.last().map_or(0, |before| before.endpoints().end);
         let name = group.name.to_owned();
         endpoints(first_endpoint, nodes, node.nics).map_err(|problem| group.told(problem))?;
@@ -162,6 +157,17 @@ fn endpoints(first: u32, nodes: u32, nics: u32) -> Result<u32, Problem> {
     nodes.checked_mul(nics).and_then(|count| count.checked_add(first)).ok_or_else(|| {
         Problem::at(&["nodes"], format!("{nodes} nodes with {nics} adapters each are more than can be numbered"), "use fewer nodes")
     })
+}
+
+/// The library as it runs there: past host memory only where the GPUs allow that.
+fn as_gpus_allow(software: &Shared<Software>, node: &ResolvedNode) -> Shared<Software> {
+    let mut software = software.clone();
+    if node.gpu.as_ref().is_some_and(|gpu| gpu.without_gpudirect)
+        && let Some(gpu) = software.mpi.as_mut().and_then(|mpi| mpi.gpu.as_mut())
+    {
+        gpu.without_gpudirect();
+    }
+    software
 }
 
 /// The MPI library of a group.

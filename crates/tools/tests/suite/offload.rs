@@ -145,7 +145,7 @@ fn amounts_are_those_of_the_operation() {
 #[test]
 fn what_workers_do_leaves_every_byte_where_it_belongs() {
     let software = Catalog::embedded().unwrap().software("mvapich2-dpu").unwrap().clone();
-    let offload = software.mpi.unwrap().offload.unwrap();
+    let offload = software.mpi.clone().unwrap().offload.unwrap();
     for operation in [Kind::Alltoall, Kind::Alltoallv, Kind::Allgather, Kind::Bcast] {
         let algorithm = Algorithm::named(operation, offload.algorithm(operation).unwrap()).unwrap();
         for ranks in [1, 2, 5, 8] {
