@@ -8,6 +8,7 @@ use include_dir::{Dir, include_dir};
 
 use crate::altered::Alteration;
 use crate::cluster::{Change, Cluster, ResolvedCluster};
+use crate::copy_on_write::Shared;
 use crate::document::Document;
 use crate::error::{CatalogError, Fault, Problem};
 use crate::file;
@@ -16,7 +17,6 @@ use crate::part::{
     Cable, Congestion, Cpu, Decisions, Drive, FileSystem, Gpu, Interconnect, Kernel, Kind, LinkSpeed, Manager, Model, Nic, NodeFiles,
     NodePart, Part, Pcie, Software, Switch,
 };
-use crate::shared::Shared;
 use crate::stop::Stop;
 use crate::suggest;
 use crate::target::{ClusterSource, Target, is_yaml};

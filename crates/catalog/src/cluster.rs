@@ -6,6 +6,7 @@ use fabriscope_units::{Bytes, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::copy_on_write::Shared;
 use crate::error::Problem;
 use crate::group::{Group, NodeGroup, spec};
 use crate::identity::AdapterIdentity;
@@ -16,7 +17,6 @@ use crate::node::Node;
 use crate::part::{Cable, Congestion, Drive, Kernel, Kind, Layer, LinkSpeed, Part, Software, Switch};
 use crate::partitions::{PartitionEnforcement, Partitions};
 use crate::qos::Qos;
-use crate::shared::Shared;
 use crate::sourced::{Basis, Sourced};
 use crate::stop::Stop;
 use crate::switch_levels::SwitchLevels;

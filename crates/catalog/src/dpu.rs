@@ -4,10 +4,10 @@ use fabriscope_machine::{Link, LinkKind, Vertex, VertexId, VertexKind};
 use fabriscope_units::{Rate, Span};
 use serde::Serialize;
 
+use crate::copy_on_write::Shared;
 use crate::machine::Wiring;
 use crate::node::ResolvedSlot;
 use crate::part::{Cpu, Dpu};
-use crate::shared::Shared;
 
 /// The cores of an adapter.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -15,10 +15,10 @@ use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::{Cluster, ResolvedCluster};
+use crate::copy_on_write::Shared;
 use crate::error::Problem;
 use crate::node::{Node, ResolvedNode};
 use crate::part::{Cable, LinkSpeed, Software};
-use crate::shared::Shared;
 use crate::sourced::Sourced;
 
 /// Nodes of a cluster that are alike, beside others: `[[group]]`.

@@ -3,10 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::copy_on_write::Shared;
 use crate::dpu::ResolvedDpu;
 use crate::error::Problem;
 use crate::part::{Cpu, Gpu, Interconnect, Nic, NodePart, Pcie, PcieSlot};
-use crate::shared::Shared;
 
 /// Where the adapter sits as seen from the core and memory that a process uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

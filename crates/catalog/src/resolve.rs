@@ -7,13 +7,13 @@ use miette::Diagnostic;
 
 use crate::catalog::{AnyPart, Catalog};
 use crate::cluster::{Cluster, FlowControl, LinkLayer, ResolvedCluster};
+use crate::copy_on_write::Shared;
 use crate::error::{CatalogError, Problem};
 use crate::group::{self, NodeGroup, Written};
 use crate::imported::Chosen;
 use crate::node::ResolvedNode;
 use crate::part::{Cable, Congestion, Drive, Kind, LinkSpeed, Nic, Software, Switch};
 use crate::qos::Qos;
-use crate::shared::Shared;
 use crate::sourced::Sourced;
 
 /// The software part that holds the defaults of perftest.

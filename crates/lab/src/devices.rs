@@ -178,7 +178,6 @@ fn with_mechanism(parts: &mut ResolvedCluster, word: &str) -> Result<(), LabErro
     Ok(())
 }
 
-
 fn with_direct(name: &str, gpu: &mut GpuProtocol, direct: Option<bool>) -> Result<(), LabError> {
     match direct {
         Some(false) => {

@@ -35,6 +35,29 @@ fn a_round_trip_is_what_the_kernel_and_the_wire_cost() {
     assert!((more - 2.0 * kernel.wake_up.as_us_f64()).abs() < 0.3, "{more}");
 }
 
+/// A transaction takes each core two calls, a segment out and one in with its interrupt, and a wake-up; the share is of all cores of the node.
+#[test]
+fn core_time_is_what_calls_and_interrupts_take() {
+    let ethernet = parts("thor-roce-100g");
+    let kernel = &ethernet.ip.kernel;
+    let calls = *kernel.syscall * 2 + *kernel.send_segment + *kernel.wake_up;
+    let expected = (calls + *kernel.interrupt + *kernel.receive_packet + *kernel.receive_segment).as_us_f64();
+    let output = run_on(&ethernet, "netperf -l -400 -c -C").0;
+    let row = output.text.lines().find(|line| line.starts_with("16384  131072 1")).unwrap();
+    let columns: Vec<f64> = row.split_whitespace().map(|word| word.parse().unwrap()).collect();
+    let [.., rate, local, remote, by_local, by_remote] = columns[..] else { panic!("{row}") };
+    assert!(by_local > expected && by_local < 1.1 * expected, "{by_local} us against {expected}");
+    assert!((by_local - by_remote).abs() < 0.05 * expected, "{row}");
+    let node = &ethernet.sole().node;
+    let share = 100.0 * by_local * rate / 1e6 / f64::from(node.sockets * node.cpu.cores);
+    assert!((local - share).abs() < 0.02 && (remote - local).abs() < 0.1, "{share} in {row}");
+    // One flow: the sender has time left, and the receiver's core is full with the program and the interrupts.
+    let output = run_on(&ethernet, "iperf3 -t 0.01 -i 0 -V").0;
+    let loads = [column(&output, "cpu_sender")[0].1, column(&output, "cpu_receiver")[0].1];
+    assert!(loads.iter().all(|load| *load > 10.0 && *load < 100.0), "{loads:?}");
+    assert!(output.text.contains("CPU Utilization: local/sender "), "{}", output.text);
+}
+
 #[test]
 fn throughput_depends_on_the_offloads_and_the_mtu() {
     let usual = parts("thor-roce-100g");
