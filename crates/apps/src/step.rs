@@ -169,10 +169,10 @@ pub struct Reuse {
 
 impl Reuse {
     /// The part [0..1] that a cache of so many bytes holds which throws out what was not used for longest: of distances that are spread
-    /// evenly between `least` and `most`, those that are not beyond it.
+    /// evenly between `least` and `most`, those that leave room for what comes back.
     #[must_use]
     pub fn held(&self, cache: Bytes) -> f64 {
-        if cache >= self.most.max(self.least) {
+        if cache > self.most.max(self.least) {
             return 1.0;
         }
         if cache <= self.least {
@@ -317,6 +317,7 @@ mod tests {
         let reuse = Reuse { bytes: Bytes(1), least: Bytes(1200), most: Bytes(2400) };
         assert_eq!([1100, 1200, 1500, 1800, 2400, 3000].map(|cache| reuse.held(Bytes(cache))), [0.0, 0.0, 0.25, 0.5, 1.0, 1.0]);
         let at_once = Reuse { bytes: Bytes(1), least: Bytes(100), most: Bytes(100) };
-        assert_eq!([99, 100].map(|cache| at_once.held(Bytes(cache))), [0.0, 1.0]);
+        // Where other data fill it all, there is no room for what comes back.
+        assert_eq!([100, 101].map(|cache| at_once.held(Bytes(cache))), [0.0, 1.0]);
     }
 }

@@ -1,11 +1,10 @@
 //! Collective operations of accelerators behind switches by loads and stores of their kernels: how long one takes.
 //!
-//! ```text
-//! one-shot   flag to all peers; load their vectors whole, add up
-//! two-shot   flag to all; load a part of each vector, add up; store the sum to all; flag to all
-//! ring       part after part to the next one: store, flag
-//! switch     store the vector once; the switch adds up and stores the sum to all
-//! ```
+//! - one-shot: flag to all peers; load their vectors whole, add up
+//! - two-shot: flag to all; load a part of each vector, add up; store the sum to all; flag to all
+//! - ring: part after part to the next one: store, flag
+//! - switch: store the vector once; the switch adds up and stores the sum to all
+//!
 //! Source: UALink 200G 1.0 (loads and stores between accelerators); Broadcom, Scale-Up Ethernet Framework (put, get) and Tomahawk Ultra
 //! (in-network collectives); one-shot and two-shot as FlashInfer, vLLM and MSCCL++ call them.
 //! Modelled: the start of the kernels; flags behind the data of the same link, and a load of the own memory that finds them; loads as a way

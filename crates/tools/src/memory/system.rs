@@ -47,7 +47,7 @@ pub(super) struct System {
 
 /// A link of CXL, in order of their numbers: those of hosts, of devices behind a switch, of the accelerator.
 #[derive(Debug, Clone, Copy)]
-enum End {
+enum CxlPort {
     Host(u32, u32),
     Device(u32),
     Peer,
@@ -89,10 +89,10 @@ impl System {
             hops.push(Hop::Wait(expander.link.host_port));
             let device = self.device(expander, host, port);
             let message = if write { Message::Write } else { Message::Request };
-            self.down(&mut hops, expander, End::Host(host, port), device, message);
+            self.down(&mut hops, expander, CxlPort::Host(host, port), device, message);
             self.at_device(&mut hops, expander, device, write);
             let message = if write { Message::Completion } else { Message::Data };
-            self.up(&mut hops, expander, End::Host(host, port), device, message);
+            self.up(&mut hops, expander, CxlPort::Host(host, port), device, message);
             hops.push(Hop::Wait(expander.link.host_port));
             self.across(&mut hops, host, (under, from), !write);
         }
@@ -106,19 +106,19 @@ impl System {
         let (directory, snoop) = expander.pool.as_ref()?.sharing?;
         let device = self.device(expander, 0, 0);
         let mut hops = vec![Hop::Wait(self.loads.on_die), Hop::Wait(expander.link.host_port)];
-        self.down(&mut hops, expander, End::Host(0, 0), device, Message::Request);
+        self.down(&mut hops, expander, CxlPort::Host(0, 0), device, Message::Request);
         hops.extend([Hop::Wait(expander.controller), Hop::Wait(directory)]);
-        self.up(&mut hops, expander, End::Host(other, 0), device, Message::Snoop);
+        self.up(&mut hops, expander, CxlPort::Host(other, 0), device, Message::Snoop);
         hops.extend([Hop::Wait(expander.link.host_port), Hop::Wait(snoop), Hop::Wait(expander.link.host_port)]);
         let answer = if modified { Message::Write } else { Message::Answer };
-        self.down(&mut hops, expander, End::Host(other, 0), device, answer);
+        self.down(&mut hops, expander, CxlPort::Host(other, 0), device, answer);
         hops.push(Hop::Wait(expander.controller));
         let memory = self.device_memory(device);
         if modified {
             hops.push(Hop::Write(memory));
         }
         hops.extend([Hop::Read(memory), Hop::Wait(expander.controller)]);
-        self.up(&mut hops, expander, End::Host(0, 0), device, Message::Data);
+        self.up(&mut hops, expander, CxlPort::Host(0, 0), device, Message::Data);
         hops.extend([Hop::Wait(expander.link.host_port), Hop::Wait(self.loads.on_die)]);
         Some(hops)
     }
@@ -133,24 +133,24 @@ impl System {
         let device = self.device(expander, 0, 0);
         let mut hops = vec![Hop::Wait(half)];
         if straight {
-            self.down(&mut hops, expander, End::Peer, device, Message::Request);
+            self.down(&mut hops, expander, CxlPort::Peer, device, Message::Request);
             self.at_device(&mut hops, expander, device, false);
-            self.up(&mut hops, expander, End::Peer, device, Message::Data);
+            self.up(&mut hops, expander, CxlPort::Peer, device, Message::Data);
         } else {
             // Its request and its data cross the host's link the other way than those of a load.
-            hops.extend([Hop::Cxl(self.down_link(End::Peer), Message::Request), Hop::Wait(through)]);
+            hops.extend([Hop::Cxl(self.down_link(CxlPort::Peer), Message::Request), Hop::Wait(through)]);
             hops.extend([
-                Hop::Cxl(self.up_link(End::Host(0, 0)), Message::Completion),
+                Hop::Cxl(self.up_link(CxlPort::Host(0, 0)), Message::Completion),
                 Hop::Wait(expander.link.host_port),
                 Hop::Wait(turn),
             ]);
             hops.push(Hop::Wait(expander.link.host_port));
-            self.down(&mut hops, expander, End::Host(0, 0), device, Message::Request);
+            self.down(&mut hops, expander, CxlPort::Host(0, 0), device, Message::Request);
             self.at_device(&mut hops, expander, device, false);
-            self.up(&mut hops, expander, End::Host(0, 0), device, Message::Data);
+            self.up(&mut hops, expander, CxlPort::Host(0, 0), device, Message::Data);
             hops.extend([Hop::Wait(expander.link.host_port), Hop::Wait(turn), Hop::Wait(expander.link.host_port)]);
-            hops.extend([Hop::Cxl(self.down_link(End::Host(0, 0)), Message::Write), Hop::Wait(through)]);
-            hops.push(Hop::Cxl(self.up_link(End::Peer), Message::Data));
+            hops.extend([Hop::Cxl(self.down_link(CxlPort::Host(0, 0)), Message::Write), Hop::Wait(through)]);
+            hops.push(Hop::Cxl(self.up_link(CxlPort::Peer), Message::Data));
         }
         hops.push(Hop::Wait(half));
         Some(hops)
@@ -185,33 +185,33 @@ impl System {
     }
 
     /// Towards a device: the sender's link, the switch, the device's link.
-    fn down(&self, hops: &mut Vec<Hop>, expander: &Expander, from: End, device: u32, message: Message) {
+    fn down(&self, hops: &mut Vec<Hop>, expander: &Expander, from: CxlPort, device: u32, message: Message) {
         hops.extend([Hop::Cxl(self.down_link(from), message), Hop::Wait(self.through(expander))]);
         if self.switched() {
-            hops.extend([Hop::Cxl(self.down_link(End::Device(device)), message), Hop::Wait(expander.link.retimers)]);
+            hops.extend([Hop::Cxl(self.down_link(CxlPort::Device(device)), message), Hop::Wait(expander.link.retimers)]);
         }
     }
 
     /// From a device.
-    fn up(&self, hops: &mut Vec<Hop>, expander: &Expander, to: End, device: u32, message: Message) {
+    fn up(&self, hops: &mut Vec<Hop>, expander: &Expander, to: CxlPort, device: u32, message: Message) {
         if self.switched() {
-            hops.extend([Hop::Cxl(self.up_link(End::Device(device)), message), Hop::Wait(self.through(expander))]);
+            hops.extend([Hop::Cxl(self.up_link(CxlPort::Device(device)), message), Hop::Wait(self.through(expander))]);
             hops.extend([Hop::Cxl(self.up_link(to), message), Hop::Wait(expander.link.retimers)]);
         } else {
             hops.extend([Hop::Cxl(self.up_link(to), message), Hop::Wait(expander.link.retimers)]);
         }
     }
 
-    fn down_link(&self, end: End) -> usize {
+    fn down_link(&self, end: CxlPort) -> usize {
         let devices = self.loads.expander.as_ref().map_or(0, |expander| devices(&self.loads, expander));
         let number = match end {
-            End::Host(host, port) => host * self.loads.far() + port,
-            End::Device(device) => self.hosts * self.loads.far() + device,
-            End::Peer => self.hosts * self.loads.far() + devices,
+            CxlPort::Host(host, port) => host * self.loads.far() + port,
+            CxlPort::Device(device) => self.hosts * self.loads.far() + device,
+            CxlPort::Peer => self.hosts * self.loads.far() + devices,
         };
         2 * number as usize
     }
-    fn up_link(&self, end: End) -> usize {
+    fn up_link(&self, end: CxlPort) -> usize {
         self.down_link(end) + 1
     }
 
