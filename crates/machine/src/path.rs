@@ -90,8 +90,10 @@ impl Machine {
         let host =
             |end: VertexId| matches!(self.vertex(end).kind, VertexKind::Numa { .. } | VertexKind::HostMemory | VertexKind::CxlMemory);
         if purpose == Purpose::Copy && [from, to].into_iter().any(host) {
-            // To the processor a GPU has a link of its own; links to peers are taken where there is no other.
-            if let Some(path) = self.search(from, to, |kind| !kind.is_scale_up()) {
+            // To the processor a GPU has a link of its own, beside a slot where it is in one; links to peers are taken where there is no other.
+            let own = |kind: LinkKind| !kind.is_scale_up() && !matches!(kind, LinkKind::Pcie { .. });
+            let any = || self.search(from, to, |kind| !kind.is_scale_up());
+            if let Some(path) = self.search(from, to, own).or_else(any) {
                 return Some(path);
             }
         }
