@@ -35,9 +35,7 @@ pub use cause::{ByCause, Cause};
 pub use grid::{Grid, block, dims_create};
 pub use plan::{Act, Plan, Start};
 pub use report::{Spent, report};
-pub use step::{
-    Begun, Collective, DOUBLE, Exchange, Handed, Merit, OneSided, Phase, Product, Program, Ran, Reuse, Step, Steps, Whole, Work,
-};
+pub use step::{Begun, Collective, DOUBLE, Exchange, Handed, Merit, OneSided, Phase, Product, Program, Ran, Step, Steps, Whole, Work};
 
 use options::Common;
 

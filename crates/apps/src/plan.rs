@@ -1,15 +1,13 @@
 //! An application on a machine: what its steps cost there, and how the library carries out its operations.
 //!
 //! Source: S. Williams, A. Waterman, D. Patterson, "Roofline", CACM 52(4), 2009: computation takes the longer of its bytes at the rate of
-//! memory and its arithmetic. R. L. Mattson et al., "Evaluation techniques for storage hierarchies", IBM Syst. J. 9, 1970: a cache that
-//! throws out what was not used for longest holds what comes back before as much else has passed as goes into it. H. Stengel et al., ICS
-//! 2015, arXiv 1410.5010: the time of a core and that of transfers add up.
+//! memory and its arithmetic. H. Stengel et al., ICS 2015, arXiv 1410.5010: the time of a core and that of transfers add up.
 //! Modelled: memory that the cores of a node share, and the part of the last caches that a rank has (`fabriscope_platform::processor`); the
 //! computation of the whole job as measured on one machine, by one number: what it is above the time of all bytes out of memory is the
 //! cores' own, whether or not data lie in caches; algorithms by the size of the communicator and its ranks on a node, those of workers on
 //! a DPU for what begins and is handed over.
-//! Not modelled: computation that differs from run to run, other replacement than of the least recently used, transfers that computation
-//! hides, caches before the last two.
+//! Not modelled: computation that differs from run to run, caches that hold a part of what a rank goes through,
+//! transfers that computation hides, caches before the last two.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -396,12 +394,7 @@ fn workers(
 
 /// How long the bytes of a computation take, in s, beside a cache that holds so much; a byte out of memory, and out of the cache.
 fn traffic(work: Work, cache: Bytes, (memory, cached): (f64, f64)) -> f64 {
-    let sooner: u64 = work.sooner.iter().map(|reuse| reuse.bytes.0).sum();
-    let rest = work.bytes.0.saturating_sub(sooner) as f64;
-    let late = if work.footprint <= cache { rest } else { 0.0 };
-    let held = work.sooner.iter().chain([&work.layers]).map(|reuse| reuse.bytes.0 as f64 * reuse.held(cache)).sum::<f64>() + late;
-    let all = (work.bytes.0 + work.layers.bytes.0) as f64;
-    held * cached + (all - held) * memory
+    work.bytes.0 as f64 * if work.footprint <= cache { cached } else { memory }
 }
 
 /// The rounds of a rank of a communicator.

@@ -150,36 +150,6 @@ pub struct Work {
     pub bytes: Bytes,
     /// What it goes through before it comes back to the same data.
     pub footprint: Bytes,
-    /// What of `bytes` it comes back to sooner.
-    pub sooner: [Reuse; 2],
-    /// What it reads beside `bytes`, where caches do not hold the layers that a stencil reaches.
-    pub layers: Reuse,
-}
-
-/// Data that are touched again.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Reuse {
-    /// How much.
-    pub bytes: Bytes,
-    /// Other data that pass before the same are touched again: the first of them.
-    pub least: Bytes,
-    /// The last of them; between the two it grows evenly.
-    pub most: Bytes,
-}
-
-impl Reuse {
-    /// The part [0..1] that a cache of so many bytes holds which throws out what was not used for longest: of distances that are spread
-    /// evenly between `least` and `most`, those that leave room for what comes back.
-    #[must_use]
-    pub fn held(&self, cache: Bytes) -> f64 {
-        if cache > self.most.max(self.least) {
-            return 1.0;
-        }
-        if cache <= self.least {
-            return 0.0;
-        }
-        (cache.0 - self.least.0) as f64 / (self.most.0 - self.least.0) as f64
-    }
 }
 
 /// Messages that are posted together and waited for together.
@@ -309,15 +279,5 @@ mod tests {
             assert_eq!(phase.index(), index);
         }
         assert_eq!(Phase::Collective(Kind::Allreduce).name(), "MPI_Allreduce");
-    }
-
-    /// A loop over 12 arrays, then one over 24 that begins at the same point: the first point comes back after 12 arrays, the last after 24.
-    #[test]
-    fn caches_hold_what_comes_back_soon() {
-        let reuse = Reuse { bytes: Bytes(1), least: Bytes(1200), most: Bytes(2400) };
-        assert_eq!([1100, 1200, 1500, 1800, 2400, 3000].map(|cache| reuse.held(Bytes(cache))), [0.0, 0.0, 0.25, 0.5, 1.0, 1.0]);
-        let at_once = Reuse { bytes: Bytes(1), least: Bytes(100), most: Bytes(100) };
-        // Where other data fill it all, there is no room for what comes back.
-        assert_eq!([100, 101].map(|cache| at_once.held(Bytes(cache))), [0.0, 1.0]);
     }
 }
