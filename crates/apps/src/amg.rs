@@ -140,7 +140,7 @@ impl Amg {
         let bytes = rows * (nonzeros * (DOUBLE + INDEX) as f64 + (vectors * DOUBLE + INDEX) as f64);
         let held = rows * (level.nonzeros * (DOUBLE + INDEX) as f64 + (VECTORS * DOUBLE) as f64);
         let flops = (rows * nonzeros * 2.0) as u64;
-        Some(Step::Work(Work { flops, bytes: Bytes(bytes as u64), footprint: Bytes(held as u64), ..Work::default() }))
+        Some(Step::Work(Work { flops, bytes: Bytes(bytes as u64), footprint: Bytes(held as u64) }))
     }
 
     /// Down: a sweep, the residual, restriction. Interpolation reaches as its level's matrix.

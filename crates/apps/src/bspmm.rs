@@ -111,7 +111,7 @@ impl Bspmm {
     fn task(&self, rank: u32, task: u64) -> Product {
         let tile = Bytes(self.tile * self.tile * DOUBLE);
         let (before, behind) = self.owners(rank, task);
-        let work = Work { flops: 2 * self.tile.pow(3), bytes: Bytes(4 * tile.0), footprint: Bytes(3 * tile.0), ..Work::default() };
+        let work = Work { flops: 2 * self.tile.pow(3), bytes: Bytes(4 * tile.0), footprint: Bytes(3 * tile.0) };
         Product { gets: vec![(before, tile), (behind, tile)], work, put: (behind, tile) }
     }
 

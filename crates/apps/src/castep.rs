@@ -180,7 +180,6 @@ impl Castep {
             flops: FFT * points * logarithm,
             bytes: Bytes(2 * points * COMPLEX),
             footprint: Bytes(self.own_bands() * self.own_waves() * COMPLEX),
-            ..Work::default()
         }
     }
     /// Products of a block with all bands there and back: matrices, whose operands come from memory once for a block.
@@ -190,7 +189,6 @@ impl Castep {
             flops: 2 * 8 * own * self.block * bands,
             bytes: Bytes(2 * own * (bands + self.block) * COMPLEX),
             footprint: Bytes(self.own_bands() * own * COMPLEX),
-            ..Work::default()
         }
     }
 }

@@ -373,25 +373,20 @@ impl Gromacs {
         let reach = self.system.cutoff + BUFFER;
         let each = 2.0 / 3.0 * std::f64::consts::PI * reach * reach * reach * DENSITY;
         let pairs = (atoms as f64 * each) as u64;
-        Work { flops: pairs * PAIR_FLOPS, bytes: Bytes(pairs * PAIR_BYTES), footprint: Bytes(atoms * STATE), ..Work::default() }
+        Work { flops: pairs * PAIR_FLOPS, bytes: Bytes(pairs * PAIR_BYTES), footprint: Bytes(atoms * STATE) }
     }
     fn update(&self) -> Work {
         let atoms = self.atoms_of_cell();
-        Work { flops: atoms * 30, bytes: Bytes(atoms * STATE * 2), footprint: Bytes(atoms * STATE), ..Work::default() }
+        Work { flops: atoms * 30, bytes: Bytes(atoms * STATE * 2), footprint: Bytes(atoms * STATE) }
     }
     fn splines(&self, accesses: u64) -> Work {
         let points = self.atoms_of_part() * ORDER * ORDER * ORDER;
-        Work {
-            flops: points * 4,
-            bytes: Bytes(points * accesses * FLOAT),
-            footprint: Bytes(self.spectrum() * 2 * FLOAT),
-            ..Work::default()
-        }
+        Work { flops: points * 4, bytes: Bytes(points * accesses * FLOAT), footprint: Bytes(self.spectrum() * 2 * FLOAT) }
     }
     fn transforms(&self) -> Work {
         let own = self.spectrum();
         let logarithm = u64::from(self.points()[2].max(2).ilog2());
-        Work { flops: 5 * own * logarithm, bytes: Bytes(2 * own * 2 * FLOAT), footprint: Bytes(own * 2 * FLOAT), ..Work::default() }
+        Work { flops: 5 * own * logarithm, bytes: Bytes(2 * own * 2 * FLOAT), footprint: Bytes(own * 2 * FLOAT) }
     }
 }
 

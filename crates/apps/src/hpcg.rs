@@ -107,13 +107,13 @@ impl Hpcg {
     fn rows(&self, level: u32, passes: u64) -> Work {
         let rows: u64 = self.own(level).iter().product();
         let pass = rows * (POINTS * (DOUBLE + INDEX) + 3 * DOUBLE);
-        Work { flops: passes * rows * POINTS * 2, bytes: Bytes(passes * pass), footprint: Bytes(pass), ..Work::default() }
+        Work { flops: passes * rows * POINTS * 2, bytes: Bytes(passes * pass), footprint: Bytes(pass) }
     }
 
     /// An operation on so many vectors.
     fn vectors(&self, vectors: u64) -> Work {
         let bytes = self.points.iter().product::<u64>() * vectors * DOUBLE;
-        Work { flops: 2 * bytes / DOUBLE / vectors.max(1), bytes: Bytes(bytes), footprint: Bytes(bytes), ..Work::default() }
+        Work { flops: 2 * bytes / DOUBLE / vectors.max(1), bytes: Bytes(bytes), footprint: Bytes(bytes) }
     }
 
     /// Elements of up to 26 neighbours.

@@ -125,7 +125,7 @@ impl Lammps {
     }
 
     fn work(bytes: f64, flops: f64, footprint: f64) -> Step {
-        Step::Work(Work { flops: flops as u64, bytes: Bytes(bytes as u64), footprint: Bytes(footprint as u64), ..Work::default() })
+        Step::Work(Work { flops: flops as u64, bytes: Bytes(bytes as u64), footprint: Bytes(footprint as u64) })
     }
 }
 

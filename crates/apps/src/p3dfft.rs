@@ -125,11 +125,11 @@ impl P3dFft {
         let (own, n) = (self.own(), self.points);
         let log = u64::from(u64::BITS - n.leading_zeros() - 1);
         let bytes = Bytes(2 * own * COMPLEX);
-        Work { flops: 5 * own * log, bytes, footprint: Bytes(own * COMPLEX), ..Work::default() }
+        Work { flops: 5 * own * log, bytes, footprint: Bytes(own * COMPLEX) }
     }
     fn packing(&self) -> Work {
         let bytes = Bytes(2 * self.own() * COMPLEX);
-        Work { flops: 0, bytes, footprint: bytes, ..Work::default() }
+        Work { flops: 0, bytes, footprint: bytes }
     }
 
     /// All blocks among the ranks of a row, or of a column.

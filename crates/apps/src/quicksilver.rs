@@ -100,12 +100,7 @@ impl Quicksilver {
 
     fn tracking(&self, segments: u64) -> Work {
         let bytes = Bytes(segments * SEGMENT);
-        Work {
-            flops: segments * OPERATIONS,
-            bytes,
-            footprint: Bytes(self.cells.pow(3) * CELL + self.particles * PARTICLE),
-            ..Work::default()
-        }
+        Work { flops: segments * OPERATIONS, bytes, footprint: Bytes(self.cells.pow(3) * CELL + self.particles * PARTICLE) }
     }
 
     /// Particles to the six neighbours, a sixth to each.

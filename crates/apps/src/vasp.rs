@@ -169,7 +169,6 @@ impl Vasp {
             flops: points * (2 * FFT * logarithm + OTHER * self.spinors),
             bytes: Bytes(points * COMPLEX * (PASSES + 2 * self.spinors)),
             footprint: Bytes(self.occupied * self.spinors * self.share()),
-            ..Work::default()
         }
     }
 }
