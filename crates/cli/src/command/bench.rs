@@ -152,7 +152,7 @@ Examples:
   fabriscope bench rpc --on ri2 --over tcp,rdma-send -n 1,8 --reply 4K    calls of procedures
   fabriscope bench spark-shuffle --on ibex-cpu --nodes 4 --over tcp,rdma-get -d 4G
   fabriscope bench opensbli --on alaska-roce25 --nodes 4 --ppn 4 -n 64    an application
-  fabriscope bench opensbli --on lumi-c --fs lumi-p -n 64 --checkpoint-every 20 --checkpoint-size 9g
+  fabriscope bench opensbli --on lumi-c --fs lumi-p -n 64 --checkpoint-every 9 --checkpoint-size 9g
   fabriscope bench mlc --on lab-cxl-expander --idle_latency -j 2    loads from an expander behind CXL
   fabriscope bench cxl_pool --on lab-cxl-heads -n 1 -k 1    hosts that share one
   fabriscope bench ib_write_bw --on ri2 -n 5 --pcap write.pcap    the packets, for Wireshark
