@@ -1,6 +1,7 @@
 //! A file system with the parts that it names.
 
 use crate::catalog::Catalog;
+use crate::copy_on_write::Shared;
 use crate::error::CatalogError;
 use crate::part::{Controller, Cpu, Drive, FileSystem, LinkSpeed, Lustre, Servers};
 
@@ -16,13 +17,13 @@ pub struct ResolvedServers {
     /// Those of them that hold parity, or copies.
     pub parity: u32,
     /// The drive.
-    pub drive: Drive,
+    pub drive: Shared<Drive>,
     /// The speed of an adapter.
     pub link: LinkSpeed,
     /// Adapters of a server.
     pub adapters: u32,
     /// The processor.
-    pub cpu: Cpu,
+    pub cpu: Shared<Cpu>,
     /// Processors of a server.
     pub sockets: u32,
     /// What lies between a server and its drives.
@@ -95,10 +96,10 @@ impl Catalog {
             targets: *part.targets,
             drives: *part.drives,
             parity: *part.parity,
-            drive: Drive::clone(self.drive(&part.drive)?),
+            drive: self.drive(&part.drive)?.clone(),
             link: self.link(&part.link)?.clone(),
             adapters: *part.adapters,
-            cpu: Cpu::clone(self.cpu(&part.cpu)?),
+            cpu: self.cpu(&part.cpu)?.clone(),
             sockets: part.sockets,
             controller: part.controller.clone(),
         })

@@ -20,6 +20,7 @@ use rustc_hash::FxHashMap;
 
 use crate::counts::DataCounts;
 use crate::network::{Network, Towards};
+use crate::pages::{pages_time, read_window};
 use crate::station::{Cores, Line};
 use crate::usage::{Resource, Usage};
 use crate::{PAGE, THREADS, begins, client_of};
@@ -218,7 +219,7 @@ impl<'a> Running<'a> {
             (ahead / u64::from(objects)).clamp(stripe, rpc_bytes.max(stripe))
         };
         let unit = unit.min(rpc_bytes);
-        let window = if run.random || run.direct { 1 } else { (ahead / unit).clamp(1, 64) as u32 };
+        let window = if run.random || run.direct { 1 } else { read_window(ahead, unit) };
         let gathered = if run.direction == Direction::Write && !run.direct && !run.random { objects as usize } else { 0 };
         let clients = system.clients.nodes as usize;
         let threads = system.clients.cores.min(THREADS);
@@ -345,7 +346,7 @@ impl<'a> Running<'a> {
         let transfer = self.run.transfer.0.min(self.run.bytes.0 - done);
         match self.run.direction {
             Direction::Write if !self.run.direct => {
-                let end = self.copied(now, process, transfer, *self.system.costs.client.page_write);
+                let end = self.copied(now, process, transfer, true);
                 self.queue.push(end, Event::Cached(process));
             }
             Direction::Read if !self.run.direct && !self.run.random => self.read_ahead(now, process),
@@ -357,11 +358,8 @@ impl<'a> Running<'a> {
         }
     }
     /// A copy between the buffer of a process and pages.
-    fn copied(&mut self, now: Time, process: u32, bytes: u64, page: Span) -> Time {
-        let client = &self.system.costs.client;
-        let pages = bytes.div_ceil(PAGE);
-        let own = *client.call + self.system.clients.copy.time(Bytes(bytes)) + Span::from_ps(page.as_ps() * pages);
-        let together = Span::from_ps(client.page_shared.as_ps() * pages);
+    fn copied(&mut self, now: Time, process: u32, bytes: u64, write: bool) -> Time {
+        let (own, together) = pages_time(self.system, bytes, write);
         let place = self.client_of(process) as usize;
         let shared = self.shared[place].take(now, together);
         self.working = self.working.saturating_add(own);
@@ -474,7 +472,7 @@ impl<'a> Running<'a> {
         if let Some(counts) = &mut self.counts {
             counts.called(client, transfer);
         }
-        let end = self.copied(now, process, transfer, *self.system.costs.client.page_read);
+        let end = self.copied(now, process, transfer, false);
         self.queue.push(end, Event::Call(process));
     }
 

@@ -17,6 +17,7 @@ use fabriscope_units::{Bytes, Span, Time};
 
 use crate::data::Direction;
 use crate::network::{Network, Towards};
+use crate::pages::pages_time;
 use crate::station::{Cores, Line, Slots};
 use crate::usage::{Resource, Usage};
 use crate::{PAGE, THREADS, begins, client_of};
@@ -272,14 +273,13 @@ impl Running<'_> {
     /// A call, a copy, pages; and where it begins or ends within a page that is not cached, that page from the server's memory first.
     fn writing(&self, piece: Piece, cached: bool) -> Span {
         let (costs, oss) = (&self.system.costs.client, &self.system.costs.oss);
-        let pages = Span::from_ps(costs.page_write.as_ps() * piece.bytes.div_ceil(PAGE));
         let partial = if cached {
             0
         } else {
             u64::from(!piece.begin.is_multiple_of(PAGE)) + u64::from(!(piece.begin + piece.bytes).is_multiple_of(PAGE))
         };
         let read = *costs.rpc + *oss.rpc + self.system.message + self.system.message;
-        *costs.call + self.system.clients.copy.time(Bytes(piece.bytes)) + pages + Span::from_ps(read.as_ps() * partial)
+        pages_time(self.system, piece.bytes, true).0 + Span::from_ps(read.as_ps() * partial)
     }
 
     fn asked(&mut self, now: Time, process: u32) {
@@ -352,9 +352,7 @@ impl Running<'_> {
             self.queue.push(end, Event::Go(process));
             return;
         }
-        let costs = &self.system.costs.client;
-        let pages = Span::from_ps(costs.page_read.as_ps() * piece.bytes.div_ceil(PAGE));
-        let end = now.saturating_add(*costs.call + self.system.clients.copy.time(Bytes(piece.bytes)) + pages);
+        let end = now.saturating_add(pages_time(self.system, piece.bytes, false).0);
         self.queue.push(end, Event::Go(process));
     }
 

@@ -99,24 +99,28 @@ impl<'c> Storage<'c> {
         } else {
             (self.tool.run(&self.options, &mount)?, None)
         };
-        let mut outcome = Outcome::new();
-        outcome
-            .set("tool", self.tool.name())
-            .set("options", self.options.clone())
-            .set("cluster", mount.cluster.clone())
-            .set("file_system", mount.files.part.name.clone())
-            .set("nodes", mount.system.clients.nodes)
-            .set("ranks_per_node", mount.system.clients.per_node)
-            .set("osts", mount.system.osts())
-            .set("mdts", mount.system.mdts())
-            .set("remarks", printed.remarks.clone())
-            .data_table("points", points(&printed))
-            .set("text", printed.text.clone())
-            .text(printed.text);
+        let mut outcome = self.shown(&mount.cluster, Some(&mount), printed);
         if let Some(counters) = counters {
             outcome.set("counters", counters);
         }
         Ok(outcome)
+    }
+
+    /// What it printed, on a file system if there is one.
+    fn shown(&self, cluster: &str, mount: Option<&Mount>, printed: ToolOutput) -> Outcome {
+        let mut outcome = Outcome::new();
+        outcome.set("tool", self.tool.name()).set("options", self.options.clone()).set("cluster", cluster);
+        if let Some(Mount { system, files, .. }) = mount {
+            outcome
+                .set("file_system", files.part.name.clone())
+                .set("nodes", system.clients.nodes)
+                .set("ranks_per_node", system.clients.per_node)
+                .set("osts", system.osts())
+                .set("mdts", system.mdts());
+        }
+        let table = points(&printed);
+        outcome.set("remarks", printed.remarks).data_table("points", table).set("text", printed.text.clone()).text(printed.text);
+        outcome
     }
 
     /// The same on drives of a node, without a file system.
@@ -124,16 +128,7 @@ impl<'c> Storage<'c> {
         let parts = self.on.resolve_alike(catalog(self.catalog)?)?;
         let node = StorageNode::new(&parts).map_err(|error| told(&error))?;
         let printed = fabriscope_storage::gdsio(&self.options, &node, None)?;
-        let mut outcome = Outcome::new();
-        outcome
-            .set("tool", self.tool.name())
-            .set("options", self.options.clone())
-            .set("cluster", parts.name.clone())
-            .set("remarks", printed.remarks.clone())
-            .data_table("points", points(&printed))
-            .set("text", printed.text.clone())
-            .text(printed.text);
-        Ok(outcome)
+        Ok(self.shown(&parts.name, None, printed))
     }
 
     /// What binds it, client, network, server or disk, and what other stripe counts give; of `ior`.

@@ -16,12 +16,13 @@ use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_storage::Mount;
 use fabriscope_storage::beside::{Burst, Tally, Traffic, nobody};
 use fabriscope_tools::{Tool, ToolOutput};
-use fabriscope_units::{Remedy, Span, Time};
+use fabriscope_units::{Remedy, Time};
 
 use crate::ResolvedLab;
 use crate::error::LabError;
 use crate::launch::{Launch, LaunchError, layout_of};
 use crate::sweep::head;
+use crate::training::shown::ms;
 use crate::workload::beside_storage::BesideStorage;
 
 /// What one run of both gave.
@@ -148,6 +149,18 @@ fn outcome(lab: &ResolvedLab, work: &BesideStorage, seed: u64, (alone, undisturb
 /// A column of each run together.
 const TOGETHER: [(&str, &str); 2] = [("one class", "one_class"), ("own class", "own_class")];
 
+/// The columns of the runs together: a value, and how many times that of alone.
+fn beside(runs: &[Together]) -> impl Iterator<Item = Column> {
+    let columns = |(name, key): (&str, &str)| [Column::number(name, key), Column::number("/ alone", &format!("{key}_to_alone"))];
+    TOGETHER.into_iter().take(runs.len()).flat_map(columns)
+}
+
+/// Their cells.
+fn cells(value: Option<f64>, digits: usize, alone: Option<f64>) -> [Cell; 2] {
+    let ratio = value.zip(alone.filter(|alone| *alone > 0.0)).map(|(value, alone)| value / alone);
+    [(value, digits), (ratio, 3)].map(|(number, digits)| number.map_or_else(Cell::none, |number| Cell::number(number, digits)))
+}
+
 /// What the program measured: alone and beside the file system.
 fn of_program(alone: &ToolOutput, runs: &[Together]) -> Grid {
     let mut grid = Grid::new(
@@ -158,20 +171,13 @@ fn of_program(alone: &ToolOutput, runs: &[Together]) -> Grid {
             Column::number("alone", "alone"),
         ]
         .into_iter()
-        .chain(
-            TOGETHER
-                .iter()
-                .take(runs.len())
-                .flat_map(|(name, key)| [Column::number(name, key), Column::number("/ alone", &format!("{key}_to_alone"))]),
-        ),
+        .chain(beside(runs)),
     );
     for (number, point) in alone.points.iter().enumerate() {
         let mut row = vec![Cell::bytes(point.size), Cell::word(point.metric), Cell::word(point.unit), Cell::number(point.value, 2)];
         for run in runs {
             let value = run.printed.points.get(number).map(|other| other.value);
-            row.push(value.map_or_else(Cell::none, |value| Cell::number(value, 2)));
-            let ratio = value.filter(|_| point.value > 0.0).map(|value| value / point.value);
-            row.push(ratio.map_or_else(Cell::none, |ratio| Cell::number(ratio, 3)));
+            row.extend(cells(value, 2, Some(point.value)));
         }
         grid.push(row);
     }
@@ -181,12 +187,9 @@ fn of_program(alone: &ToolOutput, runs: &[Together]) -> Grid {
 /// What the file system did: alone and beside the program.
 fn of_storage(alone: &Tally, runs: &[Together]) -> Grid {
     let mut grid = Grid::new(
-        [Column::words("file system", "what"), Column::words("unit", "unit"), Column::number("alone", "alone")].into_iter().chain(
-            TOGETHER
-                .iter()
-                .take(runs.len())
-                .flat_map(|(name, key)| [Column::number(name, key), Column::number("/ alone", &format!("{key}_to_alone"))]),
-        ),
+        [Column::words("file system", "what"), Column::words("unit", "unit"), Column::number("alone", "alone")]
+            .into_iter()
+            .chain(beside(runs)),
     );
     let quantile = |percent: usize| move |tally: &Tally, _: Time| tally.quantile(percent).map(ms);
     let burst = |percent: usize| move |tally: &Tally, _: Time| tally.burst_quantile(percent).map(ms);
@@ -202,18 +205,10 @@ fn of_storage(alone: &Tally, runs: &[Together]) -> Grid {
         let Some(of_alone) = value(alone, runs[0].end) else { continue };
         let mut row = vec![Cell::word(what), Cell::word(unit), Cell::number(of_alone, 3)];
         for run in runs {
-            let found = value(&run.tally, run.end);
-            row.push(found.map_or_else(Cell::none, |found| Cell::number(found, 3)));
             // Over the same time, for data that come in bursts.
-            let base = value(alone, run.end).filter(|base| *base > 0.0);
-            let ratio = found.zip(base).map(|(found, base)| found / base);
-            row.push(ratio.map_or_else(Cell::none, |ratio| Cell::number(ratio, 3)));
+            row.extend(cells(value(&run.tally, run.end), 3, value(alone, run.end)));
         }
         grid.push(row);
     }
     grid
-}
-
-fn ms(span: Span) -> f64 {
-    span.as_us_f64() / 1000.0
 }

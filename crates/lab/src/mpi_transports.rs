@@ -7,6 +7,7 @@
 
 use fabriscope_catalog::{Catalog, FlowControl, MpiTransport, ResolvedCluster};
 use fabriscope_engine::library;
+use fabriscope_mpi::DC_INITIATORS;
 use fabriscope_report::{Cell, Column, Footprint, Grid, Job, Outcome, Queues};
 use fabriscope_tools::Tool;
 use fabriscope_units::Bytes;
@@ -66,7 +67,7 @@ pub fn compare(catalog: &Catalog, parts: &ResolvedCluster, asked: &Comparison) -
             continue;
         }
         let sample = asked.measured.as_ref().map(|options| measure(catalog, parts, asked, (word, options))).transpose()?;
-        rows.extend(job.of(word, (own, INITIATORS)).map(|footprint| (footprint, sample)));
+        rows.extend(job.of(word, (own, DC_INITIATORS)).map(|footprint| (footprint, sample)));
     }
     Ok(outcome(parts, asked, &rows))
 }
@@ -143,6 +144,3 @@ fn outcome(parts: &ResolvedCluster, asked: &Comparison, rows: &[(Footprint, Opti
     }
     outcome
 }
-
-/// Initiators of DC. Basis: UCX, `UCX_DC_MLX5_NUM_DCI`, 8 by default.
-const INITIATORS: u32 = 8;

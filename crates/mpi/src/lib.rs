@@ -73,6 +73,7 @@ pub use protocol::Protocol;
 pub use protocol::gpu::Gpu;
 pub use protocol::local::{Local, Single};
 pub use protocol::slots::parts_of_slots;
+pub use protocol::transport::INITIATORS as DC_INITIATORS;
 pub use rank::Rank;
 pub use request::Request;
 pub use rounds::{Packing, UnderWay, reduction_streams};

@@ -6,6 +6,7 @@
 //! Not modelled: rounding.
 
 use fabriscope_nccl::{Operation, Plan, Step};
+use fabriscope_streams::{GOLDEN, mix};
 use fabriscope_units::Bytes;
 
 /// What a step adds, and what has to be there afterwards where it keeps its result.
@@ -57,12 +58,9 @@ fn element(rank: u32, place: u64) -> u64 {
 fn factor(rank: u32) -> u64 {
     key(u64::from(rank) ^ (1 << 63)) | 1
 }
-/// A number without pattern for each place (the finaliser of SplitMix64).
+/// A number without pattern for each place.
 fn key(place: u64) -> u64 {
-    let mut x = place.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
+    mix(place.wrapping_add(GOLDEN))
 }
 
 #[cfg(test)]

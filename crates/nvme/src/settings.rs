@@ -1,10 +1,10 @@
 //! The command line, and what it asks of the cluster.
 
-use fabriscope_catalog::{Drive, Interface, Medium, NvmeOffload, NvmeStack, Shared};
+use fabriscope_catalog::{Drive, Interface, NvmeOffload, NvmeStack, Shared};
 use fabriscope_platform::{Target, path_mtu};
-use fabriscope_tool::UsageError;
 use fabriscope_tool::arguments::Meaning::{Harmless, Refused, Usual};
 use fabriscope_tool::arguments::{self, Given, Opt, Takes, opt};
+use fabriscope_tool::{UsageError, nvme_drive, nvme_names};
 use fabriscope_units::{Bytes, Span};
 use fabriscope_wire::Mtu;
 
@@ -261,13 +261,9 @@ const USUAL_STACK: &str = "spdk-24.05";
 
 fn drives(name: Option<&str>, count: Option<u32>, target: &Target) -> Result<(Shared<Drive>, u32), UsageError> {
     let own = target.node_drives.as_ref();
-    let of_pcie = || target.drives.iter().filter(|drive| drive.medium == Medium::Nvme);
-    let known = || of_pcie().map(|drive| drive.name.as_str()).collect::<Vec<_>>().join(", ");
     let Some(name) = name.or(own.map(|(name, _)| name.as_str())) else {
-        return conflict("the nodes of this cluster have no drives", format!("name one with --drive: {}", known()));
+        let remedy = format!("name one with --drive: {}", nvme_names(&target.drives));
+        return conflict("the nodes of this cluster have no drives", remedy);
     };
-    match of_pcie().find(|drive| drive.name == name) {
-        Some(drive) => Ok((drive.clone(), count.or(own.map(|(_, count)| *count)).unwrap_or(1))),
-        None => conflict(format!("no NVMe drive of the catalogue is called `{name}`"), format!("use one of {}", known())),
-    }
+    Ok((nvme_drive(&target.drives, name)?, count.or(own.map(|(_, count)| *count)).unwrap_or(1)))
 }

@@ -3,10 +3,11 @@
 //! Modelled: files opened, pages, RPCs, servers and drives, by the engine of RPCs.
 //! Not modelled: collective buffering, compression, files that several processes share.
 
-use fabriscope_engine_storage::{DataRun, Direction, MetadataRun, Operation, Sharing};
+use fabriscope_engine_storage::{DataRun, Direction, Sharing};
 use fabriscope_lustre::LayoutError;
 use fabriscope_units::Bytes;
 
+use crate::ior;
 use crate::mount::Mount;
 
 /// What writing took.
@@ -25,7 +26,6 @@ pub struct Written {
 pub fn checkpoint(mount: &Mount, bytes: Bytes) -> Result<Written, LayoutError> {
     let processes = u64::from(mount.system.processes().max(1));
     let each = bytes.0.div_ceil(processes).max(1);
-    let open = MetadataRun { operation: Operation::Create, shared: false, mdts: 1, bytes: Bytes(0), names: 1 }.run(&mount.system);
     let run = DataRun {
         direction: Direction::Write,
         sharing: Sharing::Own,
@@ -37,7 +37,7 @@ pub fn checkpoint(mount: &Mount, bytes: Bytes) -> Result<Written, LayoutError> {
         fsync: true,
     };
     let done = run.run(&mount.system);
-    Ok(Written { seconds: open.time.as_s_f64() + done.time_of(bytes.0 as f64), binds: done.usage.remark() })
+    Ok(Written { seconds: ior::open_time(mount) + done.time_of(bytes.0 as f64), binds: done.usage.remark() })
 }
 
 /// What a call writes. Basis: assumed (buffers of libraries such as HDF5 and ADIOS are of some MiB).

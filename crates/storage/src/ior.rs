@@ -190,11 +190,16 @@ pub(crate) struct Done {
     pub counts: Option<DataCounts>,
 }
 
+/// How long all processes open a new file each, in s.
+pub(crate) fn open_time(mount: &Mount) -> f64 {
+    let names = MetadataRun { operation: Operation::Create, shared: false, mdts: 1, bytes: Bytes(0), names: 1 };
+    names.run(&mount.system).time.as_s_f64()
+}
+
 impl Settings {
     /// Every direction; files are opened alike in all of them.
     fn all(&self, mount: &Mount, counted: bool) -> Vec<(Direction, Done)> {
-        let names = MetadataRun { operation: Operation::Create, shared: false, mdts: 1, bytes: Bytes(0), names: 1 };
-        let open = names.run(&mount.system).time.as_s_f64();
+        let open = open_time(mount);
         self.directions.iter().map(|direction| (*direction, self.done(*direction, open, (mount, counted)))).collect()
     }
 

@@ -143,15 +143,16 @@ fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
-/// The finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
-fn mix(mut word: u64) -> u64 {
+/// The finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): a number without pattern for each number.
+#[must_use]
+pub const fn mix(mut word: u64) -> u64 {
     word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     word ^ (word >> 31)
 }
 
 /// 2⁶⁴ divided by the golden ratio, the step of SplitMix64.
-const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+pub const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[cfg(test)]
 mod tests {

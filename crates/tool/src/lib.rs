@@ -5,6 +5,7 @@
 
 mod algorithm;
 pub mod arguments;
+mod drives;
 mod error;
 mod library;
 mod nearest_rank;
@@ -15,6 +16,7 @@ mod rows;
 mod traits;
 
 pub use algorithm::algorithm;
+pub use drives::{nvme_drive, nvme_names};
 pub use error::UsageError;
 pub use library::mpi_for;
 pub use nearest_rank::nearest_rank;

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use fabriscope_mpi::{Rank, World};
 use fabriscope_node::{Main, Process, ProgramError, Record};
 use fabriscope_platform::Target;
+use fabriscope_streams::GOLDEN;
 use fabriscope_tool::arguments::{self, Meaning::Usual, Opt, Takes, opt};
 use fabriscope_tool::{Measures, Operation, PerNode, Placing, Point, Prepared, Ranks, Rows, SizeOption, Suite, ToolOutput, Traits};
 use fabriscope_tool::{UsageError, mpi_for};
@@ -105,8 +106,7 @@ impl Plan {
         let ranks = u64::from(self.nodes) * u64::from(self.per_node);
         let (first, count) = (u64::from(self.per_node), ranks + 1 - 2 * u64::from(self.per_node));
         // Steps of a whole number of turns and the golden part of one are spread evenly.
-        let golden = 0x9e37_79b9_7f4a_7c15u64;
-        let spread = (u128::from(golden.wrapping_mul(u64::from(step) + 1)) * u128::from(count)) >> 64;
+        let spread = (u128::from(GOLDEN.wrapping_mul(u64::from(step) + 1)) * u128::from(count)) >> 64;
         (first + spread as u64) as u32
     }
 }

@@ -6,6 +6,7 @@ use fabriscope_inference::measures::Spread;
 use fabriscope_inference::simulate::Use;
 use fabriscope_inference::trace::Trace;
 use fabriscope_inference::{Arrivals, Outcome as Answered, Request, Serving, memory};
+use fabriscope_lab::training::shown::ms;
 use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_training::{Precision, shape};
 use fabriscope_units::{Bytes, Span};
@@ -358,8 +359,4 @@ fn gb(bytes: Bytes) -> String {
 /// What `span` is longer than `from`, in percent.
 fn change(span: Span, from: Span) -> f64 {
     if from == Span::ZERO { 0.0 } else { 100.0 * (span.as_s_f64() / from.as_s_f64() - 1.0) }
-}
-
-fn ms(span: Span) -> f64 {
-    span.as_us_f64() / 1000.0
 }

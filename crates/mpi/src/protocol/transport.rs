@@ -80,7 +80,7 @@ impl Protocol {
 /// have a window of hundreds and let the receiver lose what it has no receive for.
 const MOST_IN_FLIGHT: u32 = 128;
 /// Initiators of DC that the peers of a rank are spread over. Basis: UCX, `UCX_DC_MLX5_NUM_DCI`, 8 by default.
-pub(crate) const INITIATORS: u32 = 8;
+pub const INITIATORS: u32 = 8;
 /// Packets of a grant. Basis: published, libfabric efa provider (as docs/models/transports.md has it).
 const GRANTED: u32 = 32;
 /// Bytes of a global route header in front of each datagram. Basis: standard.

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use fabriscope_engine_storage::{Cores, Direction, Line, PAGE, THREADS};
+use fabriscope_engine_storage::{Cores, Direction, Line, THREADS, pages_time, read_window};
 use fabriscope_node::{Process, ProgramError};
 use fabriscope_units::{Bytes, Span, Time};
 
@@ -153,6 +153,11 @@ impl Client<'_> {
     fn writes(&self) -> bool {
         self.shared.traffic.direction == Direction::Write
     }
+    /// Whether the pages of one more RPC may be dirty for an OST.
+    fn has_room(&self, ost: u32) -> bool {
+        let client = &self.shared.traffic.system.costs.client;
+        self.oscs[ost as usize].dirty.saturating_add(client.max_pages_per_rpc.0) <= client.max_dirty.0
+    }
     fn rpc_bytes(&self) -> u64 {
         self.shared.traffic.system.costs.client.max_pages_per_rpc.0.max(1)
     }
@@ -162,24 +167,17 @@ impl Client<'_> {
         let bytes = self.rpc_bytes().min(self.streams[stream as usize].left);
         if self.writes() {
             if bytes > 0 {
-                let span = self.pages_time(bytes, true);
-                let shared = self.pages.take(now, span.1);
-                self.agenda.note(now.saturating_add(span.0).max(shared), Turn::Pages(stream));
+                let (own, shared) = pages_time(&self.shared.traffic.system, bytes, true);
+                let shared = self.pages.take(now, shared);
+                self.agenda.note(now.saturating_add(own).max(shared), Turn::Pages(stream));
             }
             return;
         }
         let ahead = self.shared.traffic.system.costs.client.max_read_ahead.0;
-        let window = (ahead / self.rpc_bytes()).clamp(1, MOST_AHEAD) as u32;
+        let window = read_window(ahead, self.rpc_bytes());
         while self.streams[stream as usize].held < window && self.streams[stream as usize].left > 0 {
             self.make(now, stream);
         }
-    }
-    /// A core's time for pages of so many bytes, and what of it only one process can be in.
-    fn pages_time(&self, bytes: u64, write: bool) -> (Span, Span) {
-        let (client, pages) = (&self.shared.traffic.system.costs.client, bytes.div_ceil(PAGE));
-        let page = if write { *client.page_write } else { *client.page_read };
-        let own = *client.call + self.shared.traffic.system.clients.copy.time(Bytes(bytes)) + page * pages;
-        (own, *client.page_shared * pages)
     }
     fn pages_done(&mut self, now: Time, stream: u32) {
         if !self.writes() {
@@ -189,12 +187,10 @@ impl Client<'_> {
             return;
         }
         let ost = self.make(now, stream);
-        let most = self.shared.traffic.system.costs.client.max_dirty.0;
-        let osc = &mut self.oscs[ost as usize];
-        if osc.dirty.saturating_add(self.shared.traffic.system.costs.client.max_pages_per_rpc.0) > most {
-            osc.waiting.push(stream);
-        } else {
+        if self.has_room(ost) {
             self.goes_on(now, stream);
+        } else {
+            self.oscs[ost as usize].waiting.push(stream);
         }
     }
     /// The next RPC of a process: of its file's objects in turn.
@@ -240,13 +236,11 @@ impl Client<'_> {
         let Rpc { stream, ost, bytes, sent } = self.rpcs[rpc as usize];
         self.spare.push(rpc);
         self.shared.tally.lock().rpcs.push((sent, now, Bytes(bytes)));
-        let most = self.shared.traffic.system.costs.client.max_dirty.0;
         let osc = &mut self.oscs[ost as usize];
         osc.in_flight -= 1;
         osc.dirty -= bytes;
-        if self.shared.traffic.direction == Direction::Write {
-            let has_room = osc.dirty.saturating_add(self.shared.traffic.system.costs.client.max_pages_per_rpc.0) <= most;
-            let waiting = if has_room { std::mem::take(&mut osc.waiting) } else { Vec::new() };
+        if self.writes() {
+            let waiting = if self.has_room(ost) { std::mem::take(&mut self.oscs[ost as usize].waiting) } else { Vec::new() };
             self.streams[stream as usize].held -= 1;
             self.pump(now, ost);
             waiting.into_iter().for_each(|waiting| self.goes_on(now, waiting));
@@ -255,7 +249,7 @@ impl Client<'_> {
         }
         // Checksums of what came are the work of a thread, copies that of the process.
         let checked = self.threads.take(now, self.shared.traffic.system.costs.client.checksum_rate.time(Bytes(bytes)));
-        let (own, shared) = self.pages_time(bytes, false);
+        let (own, shared) = pages_time(&self.shared.traffic.system, bytes, false);
         let shared = self.pages.take(checked, shared);
         let read = self.streams[stream as usize].reading.take(checked, own).max(shared);
         self.agenda.note(read, Turn::Pages(stream));
@@ -270,6 +264,3 @@ impl Client<'_> {
         self.agenda.note(next, Turn::Begin(stream));
     }
 }
-
-/// RPCs of a file that are read ahead, at most. Basis: assumed (as the engine of RPCs has it).
-const MOST_AHEAD: u64 = 64;

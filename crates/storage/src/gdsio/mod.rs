@@ -12,9 +12,9 @@ mod paths;
 
 use std::fmt::Write;
 
-use fabriscope_catalog::{Drive, Medium, Shared};
+use fabriscope_catalog::{Drive, Shared};
 use fabriscope_tool::arguments::{self, Meaning, Opt, Takes, opt, value};
-use fabriscope_tool::{Point, ToolOutput, UsageError};
+use fabriscope_tool::{Point, ToolOutput, UsageError, nvme_drive, nvme_names};
 use fabriscope_units::Bytes;
 
 use crate::mount::Mount;
@@ -154,18 +154,13 @@ fn read(args: &[String], node: &StorageNode, mounted: bool) -> Result<Settings, 
     if mounted {
         return Ok(s);
     }
-    let of_pcie = || node.drives.iter().filter(|drive| drive.medium == Medium::Nvme);
-    let known = || of_pcie().map(|drive| drive.name.as_str()).collect::<Vec<_>>().join(", ");
     let Some(name) = name else {
         return conflict(
             "the nodes of this cluster have no drives".to_owned(),
-            format!("name a file system with --fs, or drives: --drive {}", known()),
+            format!("name a file system with --fs, or drives: --drive {}", nvme_names(&node.drives)),
         );
     };
-    s.drive = of_pcie().find(|drive| drive.name == name).cloned();
-    if s.drive.is_none() {
-        return conflict(format!("no NVMe drive of the catalogue is called `{name}`"), format!("use one of {}", known()));
-    }
+    s.drive = Some(nvme_drive(&node.drives, &name)?);
     Ok(s)
 }
 

@@ -12,7 +12,7 @@ use fabriscope_catalog::CxlFlit;
 use fabriscope_units::{Bytes, Rate, Span};
 
 /// A message of CXL.mem.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Message {
     /// M2S Req: a request without data.
     Request,

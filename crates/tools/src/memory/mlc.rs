@@ -12,10 +12,10 @@ use std::fmt::Write;
 use fabriscope_platform::Loads;
 use fabriscope_tool::arguments::Meaning::{Harmless, Refused, Usual};
 use fabriscope_tool::arguments::{self, Opt, Parsed, Takes, opt, value};
-use fabriscope_tool::{Point, ToolOutput, UsageError};
-use fabriscope_units::{Bytes, Span};
+use fabriscope_tool::{ToolOutput, UsageError};
+use fabriscope_units::Span;
 
-use super::{IDLE, System, Thread, WARM, WINDOW, chase, idle, missing, simulate, streams};
+use super::{IDLE, System, Thread, WARM, WINDOW, chase, idle, missing, point, simulate, streams};
 
 pub(super) const OPTIONS: &[Opt] = &[
     opt('\0', "latency_matrix", Takes::Nothing, Usual, "idle latency from each node with cores to each node"),
@@ -102,11 +102,6 @@ pub(super) fn run(parsed: &Parsed, loads: &Loads) -> Result<(Span, ToolOutput), 
 }
 
 const TESTS: [&str; 5] = ["latency_matrix", "idle_latency", "bandwidth_matrix", "peak_injection_bandwidth", "loaded_latency"];
-
-/// One measured value.
-fn point(out: &mut ToolOutput, metric: &'static str, unit: &'static str, value: f64) {
-    out.points.push(Point { size: Bytes(64), metric, unit, value });
-}
 
 fn one_idle(loads: &Loads, from: u32, to: u32) -> f64 {
     idle(loads, 1, |system| Some(system.access(0, from, to, false))).map_or(0.0, |measured| measured.latency())

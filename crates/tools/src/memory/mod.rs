@@ -14,9 +14,10 @@ mod system;
 mod tests;
 
 use fabriscope_node::{Main, Ties};
+use fabriscope_platform::loads::LINE;
 use fabriscope_platform::{Loads, Target};
 use fabriscope_tool::arguments::{self, Opt, Parsed};
-use fabriscope_tool::{Measures, Operation, Placing, Prepared, Ranks, Rows, SizeOption, Suite, ToolOutput, Traits, UsageError};
+use fabriscope_tool::{Measures, Operation, Placing, Point, Prepared, Ranks, Rows, SizeOption, Suite, ToolOutput, Traits, UsageError};
 use fabriscope_units::Span;
 
 use simulate::{Measured, Thread, simulate};
@@ -100,6 +101,11 @@ impl MemoryTool {
 /// A wish for a node or a host that is not there.
 fn missing(what: String, remedy: String) -> UsageError {
     UsageError::Conflict { what, remedy }
+}
+
+/// Adds one measured value, of lines.
+fn point(out: &mut ToolOutput, metric: &'static str, unit: &'static str, value: f64) {
+    out.points.push(Point { size: LINE, metric, unit, value });
 }
 
 /// One core that follows pointers.

@@ -11,10 +11,10 @@ use fabriscope_platform::Loads;
 use fabriscope_platform::loads::Pool;
 use fabriscope_tool::arguments::Meaning::Usual;
 use fabriscope_tool::arguments::{self, Opt, Parsed, Takes, opt, value};
-use fabriscope_tool::{Point, ToolOutput, UsageError};
-use fabriscope_units::{Bytes, Span};
+use fabriscope_tool::{ToolOutput, UsageError};
+use fabriscope_units::Span;
 
-use super::{Hop, IDLE, System, Thread, WARM, WINDOW, chase, idle, missing, simulate, streams};
+use super::{Hop, IDLE, System, Thread, WARM, WINDOW, chase, idle, missing, point, simulate, streams};
 
 pub(super) const OPTIONS: &[Opt] = &[
     value('n', "hosts", "count", "hosts at most (default: all of the pool)"),
@@ -53,10 +53,6 @@ pub(super) fn run(parsed: &Parsed, loads: &Loads) -> Result<(Span, ToolOutput), 
     time += sharing(loads, &pool, &mut out);
     time += peers(loads, &pool, &mut out);
     Ok((time, out))
-}
-
-fn point(out: &mut ToolOutput, metric: &'static str, unit: &'static str, value: f64) {
-    out.points.push(Point { size: Bytes(64), metric, unit, value });
 }
 
 fn contention(loads: &Loads, hosts: u32, cores: u32, out: &mut ToolOutput) -> Span {

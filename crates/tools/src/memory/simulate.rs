@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use fabriscope_platform::loads::LINE;
+use fabriscope_streams::{GOLDEN, mix};
 use fabriscope_units::{Span, Time};
 
 use super::dram::{Access, Channel, Turn};
@@ -51,8 +52,8 @@ impl Measured {
     }
 }
 
-/// What waits on a link: `None` for those without credits.
-type Held = (usize, Message);
+/// The place that a message has at the receiver of a link.
+type Held = (u32, Message);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
@@ -60,7 +61,7 @@ enum Event {
     Step(u32),
     Flit(u32),
     Bus(u32, u32),
-    Credit(u32, u8),
+    Credit(u32, Message),
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -70,7 +71,7 @@ struct Transaction {
     at: u32,
     begun: Time,
     line: u64,
-    held: Option<(u32, u8)>,
+    held: Option<Held>,
 }
 
 #[derive(Debug, Default)]
@@ -95,6 +96,8 @@ struct World<'s> {
     plain: Vec<Time>,
     channels: Vec<Vec<(Channel<Held>, Option<Time>)>>,
     window: (Time, Time),
+    /// What the last flit held; kept for its room.
+    flit: (Vec<Sent>, Vec<(u32, Message)>),
 }
 
 /// Runs all threads; what each did between `warm` and `warm + window`.
@@ -110,6 +113,7 @@ pub(super) fn simulate(system: &mut System, threads: &[Thread], warm: Span, wind
         plain: vec![Time::ZERO; system.plain],
         channels,
         window: (Time::ZERO + warm, Time::ZERO + warm + window),
+        flit: Default::default(),
         system,
         threads,
     };
@@ -127,7 +131,7 @@ pub(super) fn simulate(system: &mut System, threads: &[Thread], warm: Span, wind
             Event::Flit(link) => world.flit(now, link as usize),
             Event::Bus(memory, channel) => world.bus(now, memory as usize, channel as usize),
             Event::Credit(link, message) => {
-                world.system.cxl[link as usize].packer.credit(MESSAGES[message as usize]);
+                world.system.cxl[link as usize].packer.credit(message);
                 world.wake(now, link as usize);
             }
         }
@@ -199,8 +203,7 @@ impl World<'_> {
                 let dram = self.system.memories[memory];
                 let channel = (transaction.line % u64::from(dram.channels)) as usize;
                 let bank = (transaction.line / u64::from(dram.channels) % u64::from(dram.banks)) as u32;
-                let held = transaction.held.take().map(|(link, message)| (link as usize, MESSAGES[message as usize]));
-                let access = Access { id, bank, held };
+                let access = Access { id, bank, held: transaction.held.take() };
                 if matches!(hop, Hop::Read(_)) {
                     self.channels[memory][channel].0.read(access);
                 } else if self.channels[memory][channel].0.write(&dram, access) {
@@ -228,7 +231,7 @@ impl World<'_> {
     }
 
     /// The place of a message at its receiver is free again.
-    fn release(&mut self, now: Time, held: Option<(u32, u8)>) {
+    fn release(&mut self, now: Time, held: Option<Held>) {
         if let Some((link, message)) = held {
             let back = self.system.cxl[link as usize].credit;
             self.plan(now + back, Event::Credit(link, message));
@@ -249,18 +252,19 @@ impl World<'_> {
         if !way.packer.ready() {
             return;
         }
-        let (mut sent, mut begun) = (Vec::new(), Vec::new());
+        let (mut sent, mut begun) = std::mem::take(&mut self.flit);
         way.packer.pack(&mut sent, &mut begun);
         let time = way.packer.time(way.rate);
-        for (id, message) in begun {
+        for (id, message) in begun.drain(..) {
             // It leaves the buffer in which it was for that of the next receiver.
-            let before = self.transactions[id as usize].held.replace((link as u32, message as u8));
+            let before = self.transactions[id as usize].held.replace((link as u32, message));
             self.release(now, before);
         }
-        for Sent { id, early } in sent {
+        for Sent { id, early } in sent.drain(..) {
             let there = now + if early { Span::from_ps(time.as_ps() / 2) } else { time };
             self.plan(there, Event::Step(id));
         }
+        self.flit = (sent, begun);
         self.busy[link] = true;
         self.plan(now + time, Event::Flit(link as u32));
     }
@@ -284,7 +288,7 @@ impl World<'_> {
             Turn::Idle => {}
             Turn::Later(at) => self.bus_at(at, memory, channel),
             Turn::Serve(access, there, admitted) => {
-                self.release(now, access.held.map(|(link, message)| (link as u32, message as u8)));
+                self.release(now, access.held);
                 if let Some(there) = there {
                     self.plan(there, Event::Step(access.id));
                 }
@@ -297,15 +301,10 @@ impl World<'_> {
     }
 }
 
-/// Numbers that look like chance: where lines lie is spread over channels and banks (SplitMix64).
+/// Numbers that look like chance: where lines lie is spread over channels and banks.
 fn scatter(seed: u64) -> u64 {
-    let mut z = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
+    mix(seed.wrapping_mul(GOLDEN))
 }
-
-const MESSAGES: [Message; 6] = [Message::Request, Message::Write, Message::Data, Message::Completion, Message::Snoop, Message::Answer];
 
 /// Between the first accesses of threads. Basis: assumed, a few cycles.
 const STAGGER: Span = Span::from_ps(1_700);

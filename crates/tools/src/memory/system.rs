@@ -61,8 +61,7 @@ impl System {
         let mut cxl = Vec::new();
         if let Some(expander) = &loads.expander {
             memories.extend(vec![expander.dram; devices(loads, expander) as usize]);
-            let switched = expander.pool.as_ref().is_some_and(|pool| pool.switch.is_some());
-            let links = hosts * loads.far() + if switched { devices(loads, expander) + 1 } else { 0 };
+            let links = hosts * loads.far() + if switched(expander) { devices(loads, expander) + 1 } else { 0 };
             for _ in 0..2 * links {
                 let packer = Packer::new(expander.link.flit, expander.link.credits);
                 let rate = expander.link.rate;
@@ -87,7 +86,7 @@ impl System {
             let under = expander.under.get(port as usize).copied().unwrap_or(0);
             self.across(&mut hops, host, (from, under), write);
             hops.push(Hop::Wait(expander.link.host_port));
-            let device = self.device(expander, host, port);
+            let device = self.device(expander, port);
             let message = if write { Message::Write } else { Message::Request };
             self.down(&mut hops, expander, CxlPort::Host(host, port), device, message);
             self.at_device(&mut hops, expander, device, write);
@@ -104,7 +103,7 @@ impl System {
     pub(super) fn shared(&self, other: u32, modified: bool) -> Option<Vec<Hop>> {
         let expander = self.loads.expander.as_ref()?;
         let (directory, snoop) = expander.pool.as_ref()?.sharing?;
-        let device = self.device(expander, 0, 0);
+        let device = self.device(expander, 0);
         let mut hops = vec![Hop::Wait(self.loads.on_die), Hop::Wait(expander.link.host_port)];
         self.down(&mut hops, expander, CxlPort::Host(0, 0), device, Message::Request);
         hops.extend([Hop::Wait(expander.controller), Hop::Wait(directory)]);
@@ -130,7 +129,7 @@ impl System {
         let (_, port, host) = pool.peer?;
         let (half, turn) = (Span::from_ps(port.as_ps() / 2), Span::from_ps(host.as_ps() / 2));
         let through = self.through(expander);
-        let device = self.device(expander, 0, 0);
+        let device = self.device(expander, 0);
         let mut hops = vec![Hop::Wait(half)];
         if straight {
             self.down(&mut hops, expander, CxlPort::Peer, device, Message::Request);
@@ -166,11 +165,11 @@ impl System {
         (self.loads.nodes() * self.hosts + device) as usize
     }
 
-    /// The expander that a host reaches at a port: its own, or that of the pool.
-    fn device(&self, expander: &Expander, host: u32, port: u32) -> u32 {
+    /// The expander that a host reaches at a port: that of the pool, or its own, where it is the only host.
+    fn device(&self, expander: &Expander, port: u32) -> u32 {
         match &expander.pool {
             Some(pool) => port % pool.devices.max(1),
-            None => host * self.loads.far() + port,
+            None => port,
         }
     }
 
@@ -180,26 +179,20 @@ impl System {
         switch.unwrap_or(Span::ZERO) + expander.link.retimers
     }
 
-    fn switched(&self) -> bool {
-        self.loads.expander.as_ref().and_then(|expander| expander.pool.as_ref()).is_some_and(|pool| pool.switch.is_some())
-    }
-
     /// Towards a device: the sender's link, the switch, the device's link.
     fn down(&self, hops: &mut Vec<Hop>, expander: &Expander, from: CxlPort, device: u32, message: Message) {
         hops.extend([Hop::Cxl(self.down_link(from), message), Hop::Wait(self.through(expander))]);
-        if self.switched() {
+        if switched(expander) {
             hops.extend([Hop::Cxl(self.down_link(CxlPort::Device(device)), message), Hop::Wait(expander.link.retimers)]);
         }
     }
 
     /// From a device.
     fn up(&self, hops: &mut Vec<Hop>, expander: &Expander, to: CxlPort, device: u32, message: Message) {
-        if self.switched() {
+        if switched(expander) {
             hops.extend([Hop::Cxl(self.up_link(CxlPort::Device(device)), message), Hop::Wait(self.through(expander))]);
-            hops.extend([Hop::Cxl(self.up_link(to), message), Hop::Wait(expander.link.retimers)]);
-        } else {
-            hops.extend([Hop::Cxl(self.up_link(to), message), Hop::Wait(expander.link.retimers)]);
         }
+        hops.extend([Hop::Cxl(self.up_link(to), message), Hop::Wait(expander.link.retimers)]);
     }
 
     fn down_link(&self, end: CxlPort) -> usize {
@@ -230,10 +223,12 @@ impl System {
     }
 }
 
-/// Expanders: those of the pool, or one for each link of a host.
+/// Expanders: those of the pool, or one for each link of the host.
 fn devices(loads: &Loads, expander: &Expander) -> u32 {
-    expander.pool.as_ref().map_or(loads.far() * MOST_ALONE, |pool| pool.devices)
+    expander.pool.as_ref().map_or(loads.far(), |pool| pool.devices)
 }
 
-/// Hosts whose own expanders are there where nobody shares them.
-const MOST_ALONE: u32 = 1;
+/// Whether they are behind a switch.
+fn switched(expander: &Expander) -> bool {
+    expander.pool.as_ref().is_some_and(|pool| pool.switch.is_some())
+}
