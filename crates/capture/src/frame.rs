@@ -60,7 +60,7 @@ impl Framing {
         let delivery = |sighting: &Sighting| match &sighting.seen {
             Seen::Packet { packet, ext, .. } if packet.opcode >> 5 == Transport::Rud as u8 => {
                 // Packets without a base transport header have tags of their own in the place of the opcode.
-                let foreign = ext.as_ref().is_some_and(|ext| ext.segment().is_some() || ext.frame().is_some());
+                let foreign = ext.as_ref().is_some_and(|ext| ext.segment().is_some() || ext.frame().is_some() || ext.datagram().is_some());
                 (!foreign).then(|| ext.as_ref().map_or(Delivery::Rud, |ext| ext.delivery))
             }
             _ => None,
@@ -93,22 +93,29 @@ impl Framing {
         }
     }
 
+    /// A packet of IP, around what the program's or the adapter's TCP or UDP made.
+    fn around_ip(&self, datagram: Vec<u8>, ends: (Address, Address), lane: u8, packet: &Packet, ext: &Ext) -> Result<Vec<u8>, WireError> {
+        if self.layer.is_ethernet() {
+            return Ok([&ethernet_header(Ethernet::IPV4, ends.0, ends.1)[..], &datagram].concat());
+        }
+        self.wrap(ip::over_infiniband(&datagram, partition(ext)), ends, lane, packet)
+    }
+
     fn packet(&self, source: Option<u32>, lane: u8, packet: &Packet, ext: &Ext) -> Result<Vec<u8>, WireError> {
         let segment = ext.segment().or_else(|| ext.frame().map(|frame| &frame.segment));
+        let ends = (source.map_or(Address::UNKNOWN, Address::of), Address::of(packet.dest.0));
+        let ecn = if packet.flags.contains(PacketFlags::ECN_CE) { Ipv4::CE } else { 0 };
+        let dscp = (packet.sl & 7) << 3;
         if let Some(segment) = segment {
-            let (from, to) = (source.map_or(Address::UNKNOWN, Address::of), Address::of(packet.dest.0));
-            let ecn = if packet.flags.contains(PacketFlags::ECN_CE) { Ipv4::CE } else { 0 };
             let data = match ext.frame() {
                 Some(frame) => ip::iwarp(frame, packet.payload.into(), ext.data.as_deref())?,
                 None => vec![0; segment.payload as usize],
             };
-            let datagram = ip::datagram(&segment.header, &data, (from, to), (packet.sl & 7) << 3, ecn);
-            if self.layer.is_ethernet() {
-                return Ok([&ethernet_header(Ethernet::IPV4, from, to)[..], &datagram].concat());
-            }
-            return self.wrap(ip::over_infiniband(&datagram, partition(ext)), (from, to), lane, packet);
+            return self.around_ip(ip::datagram(&segment.header, &data, ends, dscp, ecn), ends, lane, packet, ext);
         }
-        let ends = (source.map_or(Address::UNKNOWN, Address::of), Address::of(packet.dest.0));
+        if let Some(datagram) = ext.datagram() {
+            return self.around_ip(ip::fragment(datagram, ends, dscp, ecn), ends, lane, packet, ext);
+        }
         let opcode = Opcode::decode(packet.opcode)?;
         if opcode.transport() == Transport::Rud && self.is_uet(ext.delivery) {
             let transport = uet::transport(source, opcode, packet, ext)?;

@@ -1,15 +1,16 @@
-//! Packets of sockets as bytes: IPv4 and TCP, and the four bytes that go before them on InfiniBand.
+//! Packets of sockets as bytes: IPv4 with TCP or UDP, and the four bytes that go before them on InfiniBand.
 //!
 //! Source: RFC 9293 §3.1 (header, checksum over the pseudo header), RFC 791; RFC 4391 §6 (IP over InfiniBand: the EtherType and two
 //! reserved bytes behind the headers of a datagram).
-//! Modelled: both checksums, options of TCP as the connection has them; the frames of iWARP (MPA, DDP, RDMAP) in the stream of their
+//! Modelled: both checksums of TCP, fragments of UDP (without a checksum), options of TCP as the connection has them; the frames of iWARP (MPA, DDP, RDMAP) in the stream of their
 //! connection.
 //! Not modelled: the bytes of the payload of sockets, which are zero; the request and answer with which iWARP's connections open, and
 //! markers; numbers of IPoIB's queue pairs, which a subnet manager hands out; the ECT
 //! bits of what was not marked.
 
+use fabriscope_tcp::kernel::Datagram;
 use fabriscope_verbs::iwarp::{Control, Frame};
-use fabriscope_wire::{Bth, Deth, Ethernet, Ipv4, Mpa, Opcode, Psn, Tcp, WireError, checksum, pad};
+use fabriscope_wire::{Bth, Deth, Ethernet, Ipv4, Mpa, Opcode, Psn, Tcp, Udp, WireError, checksum, pad};
 
 use crate::address::Address;
 
@@ -35,6 +36,29 @@ pub(crate) fn datagram(tcp: &Tcp, payload: &[u8], (from, to): (Address, Address)
     };
     let mut bytes = ip.encode().to_vec();
     bytes.extend(segment);
+    bytes
+}
+
+/// The packet of IP around a datagram of UDP, or a fragment of it; its bytes are zero, and it has no checksum.
+pub(crate) fn fragment(datagram: &Datagram, (from, to): (Address, Address), dscp: u8, ecn: u8) -> Vec<u8> {
+    let first = datagram.offset == 0;
+    let behind_ip = datagram.payload as usize + if first { Udp::BYTES } else { 0 };
+    let ip = Ipv4 {
+        dscp,
+        ecn,
+        total_length: (Ipv4::BYTES + behind_ip) as u16,
+        time_to_live: TIME_TO_LIVE,
+        protocol: Udp::PROTOCOL,
+        source: from.ipv4(),
+        destination: to.ipv4(),
+    };
+    let more = datagram.offset as usize + behind_ip < datagram.length as usize + Udp::BYTES;
+    let mut bytes = ip.encode_fragment(datagram.identification as u16, datagram.offset as u16, more).to_vec();
+    if first {
+        let length = (datagram.length as usize + Udp::BYTES) as u16;
+        bytes.extend(Udp { source: datagram.source, destination: datagram.destination, length }.encode());
+    }
+    bytes.resize(bytes.len() + datagram.payload as usize, 0);
     bytes
 }
 

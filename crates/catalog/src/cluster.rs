@@ -139,6 +139,9 @@ pub struct Ip {
     /// How IP runs over InfiniBand.
     #[serde(default)]
     pub mode: IpoibMode,
+    /// The adapter does TCP itself (TCP offload engine, TOE): for adapters with an `[iwarp]` table, whose TCP it is.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub offload: bool,
 }
 
 fn usual_kernel() -> String {
@@ -148,7 +151,7 @@ fn usual_kernel() -> String {
 impl Default for Ip {
     /// As the usual kernel has it on any fabric.
     fn default() -> Ip {
-        Ip { kernel: usual_kernel(), mtu: None, mode: IpoibMode::Datagram }
+        Ip { kernel: usual_kernel(), mtu: None, mode: IpoibMode::Datagram, offload: false }
     }
 }
 
@@ -161,6 +164,9 @@ pub struct ResolvedIp {
     pub mtu: Bytes,
     /// How IP runs over InfiniBand.
     pub mode: IpoibMode,
+    /// The adapter does TCP itself.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub offload: bool,
 }
 
 /// A number of a part that is another on one cluster: what was fitted to its measurements, or measured there.

@@ -3,7 +3,7 @@
 use fabriscope_units::Bytes;
 
 use crate::catalog::{AnyPart, Catalog};
-use crate::cluster::{Cluster, IpoibMode, ResolvedIp};
+use crate::cluster::{Cluster, IpoibMode, ResolvedCluster, ResolvedIp};
 use crate::error::Problem;
 use crate::part::{Kernel, Kind, Layer};
 use crate::resolve::missing;
@@ -32,7 +32,20 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster) -> Result<ResolvedIp
         let message = format!("an IP MTU of {mtu} is outside what the links of this cluster carry");
         return Err(Problem::at(&["ip", "mtu"], message, format!("use \"{LEAST}\" to \"{most}\"")));
     }
-    Ok(ResolvedIp { kernel, mtu, mode: ip.mode })
+    Ok(ResolvedIp { kernel, mtu, mode: ip.mode, offload: ip.offload })
+}
+
+/// Adapters that are to do TCP can.
+pub(crate) fn check(resolved: &ResolvedCluster) -> Result<(), Problem> {
+    let unable = resolved.groups.iter().find(|group| group.node.nic.iwarp.is_none());
+    match unable.filter(|_| resolved.ip.offload) {
+        Some(group) => {
+            let message = format!("adapter {} has no TCP of its own", group.node.nic.name);
+            let help = "remove `offload`, or use an adapter with an [iwarp] table, as nics/chelsio-t6.toml";
+            Err(Problem::at(&["ip", "offload"], message, help))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Basis: standard, IEEE 802.3.

@@ -128,6 +128,7 @@ fn check(resolved: &ResolvedCluster, topology: &Topology) -> Result<(), Problem>
     crate::partitions::check(resolved)?;
     crate::link_retry::check(&resolved.line)?;
     crate::identity::check(resolved)?;
+    crate::ip::check(resolved)?;
     fits_topology(resolved, topology)?;
     crate::resolve_switches::check(resolved)
 }

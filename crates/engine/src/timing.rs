@@ -1,6 +1,6 @@
 //! What the catalogue's parts mean for the models of `node`: the same for every engine.
 
-use fabriscope_catalog::{BlueFlame, Interface, IpoibMode, Layer, NumaDistance, OffloadControl, ResolvedCluster, ResolvedSlot};
+use fabriscope_catalog::{BlueFlame, Interface, IpoibMode, Iwarp, Layer, NumaDistance, OffloadControl, ResolvedCluster, ResolvedSlot};
 use fabriscope_machine::Machine;
 use fabriscope_nic::NicCosts;
 use fabriscope_node::sockets::Bandwidth;
@@ -183,7 +183,15 @@ pub fn ip(parts: &ResolvedCluster) -> Settings {
         ..kernel.parameters()
     };
     let doorbell = *parts.sole().node.cpu.mmio_latency + between(parts);
-    let mut settings = Settings { framing, mtu: small(parts.ip.mtu), kernel, doorbell, tcp: kernel.connection() };
+    let tcp = match parts.sole().node.nic.iwarp.as_ref().filter(|_| parts.ip.offload) {
+        // Buffers are those of the host's sockets.
+        Some(engine) => {
+            let Config { send_buffer, receive_buffer, .. } = kernel.connection();
+            Config { send_buffer, receive_buffer, ..tcp_of_adapter(engine) }
+        }
+        None => kernel.connection(),
+    };
+    let mut settings = Settings { framing, mtu: small(parts.ip.mtu), kernel, offload: parts.ip.offload, doorbell, tcp };
     settings.tcp.mss = settings.mss();
     settings
 }
@@ -192,7 +200,14 @@ pub fn ip(parts: &ResolvedCluster) -> Settings {
 #[must_use]
 pub fn iwarp(parts: &ResolvedCluster) -> Option<iwarp::Settings> {
     let part = parts.sole().node.nic.iwarp.as_ref()?;
-    let tcp = Config {
+    let tcp = tcp_of_adapter(part);
+    let mss = Settings { tcp, ..ip(parts) }.mss();
+    Some(iwarp::Settings { mpa: Mpa { markers: *part.markers }, tcp: Config { mss, ..tcp } })
+}
+
+/// What the TCP of an adapter begins with.
+fn tcp_of_adapter(part: &Iwarp) -> Config {
+    Config {
         mss: 0,
         send_buffer: *part.send_window,
         receive_buffer: *part.receive_window,
@@ -209,7 +224,5 @@ pub fn iwarp(parts: &ResolvedCluster) -> Option<iwarp::Settings> {
         min_rto: *part.min_rto,
         retries: *part.retries,
         ..Config::default()
-    };
-    let mss = Settings { tcp, ..ip(parts) }.mss();
-    Some(iwarp::Settings { mpa: Mpa { markers: *part.markers }, tcp: Config { mss, ..tcp } })
+    }
 }

@@ -55,7 +55,7 @@ pub use program_error::ProgramError;
 pub use reach::Reach;
 pub use record::Record;
 pub use segments::Segments;
-pub use socket::{Socket, Waiting};
+pub use socket::{DatagramSocket, Socket, Waiting};
 pub use sockets::{Route, Sockets};
 pub use traffic::{Meeting, Traffic};
 pub use work::Work;

@@ -1,13 +1,13 @@
 //! Sockets of the kernel, as a program sees them: system calls with their copies.
 //!
-//! Source: socket(7), tcp(7).
-//! Modelled: connect, accept, write and read that block or are asked in a loop; the copy between the program's buffer and the
-//! kernel's, at the copy rate of the core; what interrupts take from the core where it handles them itself.
+//! Source: socket(7), tcp(7), udp(7).
+//! Modelled: connect, accept, write and read that block or are asked in a loop; bind, sendto and recvfrom of UDP; the copy between the
+//! program's buffer and the kernel's, at the copy rate of the core; what interrupts take from the core where it handles them itself.
 //! Not modelled: zero-copy (MSG_ZEROCOPY, sendfile), vectors, several programs on one socket.
 
 use std::fmt;
 
-use fabriscope_tcp::kernel::{Awaited, SocketError, SocketId};
+use fabriscope_tcp::kernel::{Awaited, DatagramSocketId, SocketError, SocketId};
 use fabriscope_units::{Remedy, Time};
 
 use crate::adapter::Adapter;
@@ -20,11 +20,20 @@ pub struct Socket {
     pub(crate) id: SocketId,
 }
 
+/// A socket of UDP of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DatagramSocket {
+    pub(crate) nic: usize,
+    pub(crate) id: DatagramSocketId,
+}
+
 /// What a program waits for at the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SocketWait {
     /// A socket becomes ready.
     Ready(Socket, Awaited),
+    /// A socket of UDP becomes ready.
+    Datagrams(DatagramSocket, Awaited),
     /// A connection comes to a port of a NIC's interface.
     Accept {
         /// The NIC.
@@ -49,6 +58,8 @@ impl fmt::Display for SocketWait {
             SocketWait::Ready(socket, Awaited::Connected) => write!(f, "the handshake of socket {} of NIC {}", socket.id.0, socket.nic),
             SocketWait::Ready(socket, Awaited::Readable) => write!(f, "data on socket {} of NIC {}", socket.id.0, socket.nic),
             SocketWait::Ready(socket, Awaited::Writable) => write!(f, "room in socket {} of NIC {}", socket.id.0, socket.nic),
+            SocketWait::Datagrams(socket, Awaited::Writable) => write!(f, "room in UDP socket {} of NIC {}", socket.id.0, socket.nic),
+            SocketWait::Datagrams(socket, _) => write!(f, "a datagram on UDP socket {} of NIC {}", socket.id.0, socket.nic),
             SocketWait::Accept { nic, port } => write!(f, "a connection to port {port} of NIC {nic}"),
         }
     }
@@ -65,6 +76,7 @@ impl From<SocketError> for ProgramError {
 pub fn first_ready<'a>(adapters: impl Fn(usize) -> Option<&'a Adapter>, awaited: &[SocketWait]) -> Option<Time> {
     let at = |wait: &SocketWait| match *wait {
         SocketWait::Ready(socket, awaited) => adapters(socket.nic)?.sockets_in_use()?.ready_at(socket.id, awaited),
+        SocketWait::Datagrams(socket, awaited) => adapters(socket.nic)?.sockets_in_use()?.datagrams_ready_at(socket.id, awaited),
         SocketWait::Accept { nic, port } => adapters(nic)?.sockets_in_use()?.acceptable_at(port),
     };
     awaited.iter().filter_map(at).min()

@@ -5,6 +5,7 @@
 //! Not modelled: the layout on the wire (crate `wire`).
 
 use fabriscope_tcp::Segment;
+use fabriscope_tcp::kernel::Datagram;
 use fabriscope_wire::Delivery;
 use fabriscope_wire::psm2::Header;
 
@@ -104,6 +105,8 @@ pub enum Foreign {
     Tcp(Box<Segment>),
     /// The same, and programs say something with messages that end in it, by the position in the stream at which they end.
     TcpSaying(Box<(Segment, Vec<(u64, AppWords)>)>),
+    /// The kernel's UDP.
+    Udp(Box<Datagram>),
     /// RDMAP over TCP in the adapter.
     Iwarp(Box<Frame>),
     /// PSM2.
@@ -117,6 +120,14 @@ impl Ext {
         match &self.foreign {
             Foreign::Tcp(segment) => Some(segment),
             Foreign::TcpSaying(saying) => Some(&saying.0),
+            _ => None,
+        }
+    }
+    /// The datagram, or the fragment, of a packet of the kernel's UDP.
+    #[must_use]
+    pub fn datagram(&self) -> Option<&Datagram> {
+        match &self.foreign {
+            Foreign::Udp(datagram) => Some(datagram),
             _ => None,
         }
     }

@@ -87,7 +87,7 @@ pub enum Body {
         /// The queue pair.
         qp: QpNum,
     },
-    /// A packet of the kernel's TCP.
+    /// A packet of the kernel's TCP or UDP.
     Tcp {
         /// The port.
         port: u16,

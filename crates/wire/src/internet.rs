@@ -1,8 +1,8 @@
 //! What RoCE version 2 has between Ethernet and BTH: IPv4 and UDP headers. IPv6 has the layout of a [`crate::Grh`].
 //!
 //! Source: RFC 791 (IPv4), RFC 3168 §5 (ECN bits), RFC 768 (UDP), annex A17 (port, checksum).
-//! Modelled: headers without options, checksum of the IPv4 header.
-//! Not modelled: fragments, the UDP checksum (0, as RoCE over IPv4 has it).
+//! Modelled: headers without options, checksum of the IPv4 header, fragments as they are sent.
+//! Not modelled: the UDP checksum (0, as RoCE over IPv4 has it); fragments as they are read.
 
 use crate::WireError;
 use crate::error::front;
@@ -37,11 +37,21 @@ impl Ipv4 {
     /// The bytes on the wire, with their checksum; never to be fragmented.
     #[must_use]
     pub fn encode(&self) -> [u8; Ipv4::BYTES] {
+        self.encode_as(0, DO_NOT_FRAGMENT)
+    }
+    /// The same of a packet that may be a fragment: byte `offset`, a multiple of 8, of the payload of the packet `identification`, of which
+    /// more follows or not.
+    #[must_use]
+    pub fn encode_fragment(&self, identification: u16, offset: u16, more: bool) -> [u8; Ipv4::BYTES] {
+        self.encode_as(identification, (u16::from(more) * MORE_FRAGMENTS) | (offset / 8))
+    }
+    fn encode_as(&self, identification: u16, flags_and_offset: u16) -> [u8; Ipv4::BYTES] {
         let mut bytes = [0; Ipv4::BYTES];
         bytes[0] = 0x45;
         bytes[1] = self.dscp << 2 | self.ecn & 3;
         bytes[2..4].copy_from_slice(&self.total_length.to_be_bytes());
-        bytes[6] = 0x40; // do not fragment
+        bytes[4..6].copy_from_slice(&identification.to_be_bytes());
+        bytes[6..8].copy_from_slice(&flags_and_offset.to_be_bytes());
         bytes[8] = self.time_to_live;
         bytes[9] = self.protocol;
         bytes[12..16].copy_from_slice(&self.source);
@@ -76,6 +86,10 @@ impl Ipv4 {
         Ok((header, length))
     }
 }
+
+/// Flags before the offset of a fragment. Basis: standard, RFC 791.
+const DO_NOT_FRAGMENT: u16 = 1 << 14;
+const MORE_FRAGMENTS: u16 = 1 << 13;
 
 /// The checksum of an IPv4 header whose checksum field is zero; 0 over a header that holds the right one.
 #[must_use]

@@ -9,6 +9,7 @@ use std::process::Command;
 use fabriscope_capture::{Format, Framing, Interface, write};
 use fabriscope_engine::{Seen, Sighting, Tap};
 use fabriscope_tcp::Segment;
+use fabriscope_tcp::kernel::Datagram;
 use fabriscope_units::{Span, Time};
 use fabriscope_verbs::*;
 use fabriscope_wire::{LinkLayer, Opcode, Operation, SackBlocks, Syndrome, Tcp, TcpFlags, Transport, icrc, vcrc};
@@ -285,6 +286,31 @@ fn segments_of_sockets() {
         let before = if layer.is_ethernet() { 14 } else { 8 + 12 + 8 + 4 };
         let (tcp, length) = Tcp::decode(&frame[before + 20..]).unwrap();
         assert_eq!((tcp, length), (headers[1], 32));
+    }
+}
+
+/// Datagrams of UDP and fragments of them.
+#[test]
+fn datagrams_of_sockets() {
+    let whole = Datagram { source: 40_000, destination: 5201, identification: 9, length: 100, offset: 0, payload: 100, words: None };
+    let long = Datagram { length: 3000, payload: 1472, ..whole };
+    let datagrams = [whole, long, Datagram { offset: 1480, payload: 1480, ..long }, Datagram { offset: 2960, payload: 48, ..long }];
+    for layer in [LinkLayer::RoceV2Ipv4, LinkLayer::InfiniBand] {
+        let mut seen = Vec::new();
+        for datagram in datagrams {
+            let packet = Packet { dest: Lid(1), payload: 28 + datagram.payload as u16, ..Packet::of(Body::Tcp { port: 5201 }) };
+            seen.push(sighting(seen.len(), 0, packet, Some(Ext { foreign: Foreign::Udp(Box::new(datagram)), ..Ext::default() })));
+        }
+        for line in dissected("udp", Framing::of(layer), Format::Pcap, &seen) {
+            assert_eq!(line[6].as_str(), "", "{layer:?}: {line:?}");
+        }
+        // RFC 791: flags and offset in units of 8 bytes: alone, more follows, more follows 185 units on, the last one 370 on.
+        let before = if layer.is_ethernet() { 14 } else { 8 + 12 + 8 + 4 };
+        let words = seen.iter().map(|sighting| {
+            let frame = Framing::of(layer).frame(&sighting.seen, [0; 6]).unwrap();
+            (u16::from_be_bytes([frame[before + 2], frame[before + 3]]), u16::from_be_bytes([frame[before + 6], frame[before + 7]]))
+        });
+        assert_eq!(words.collect::<Vec<_>>(), [(128, 0), (1500, 0x2000), (1500, 0x2000 | 185), (68, 370)]);
     }
 }
 

@@ -36,7 +36,9 @@ impl Part for Kernel {
         &self.title
     }
     fn check(&self) -> Result<(), Problem> {
-        for (key, bytes) in [("send_buffer", *self.send_buffer), ("receive_buffer", *self.receive_buffer)] {
+        for (key, bytes) in
+            [("send_buffer", *self.send_buffer), ("receive_buffer", *self.receive_buffer), ("datagram_buffer", *self.datagram_buffer)]
+        {
             if bytes < LEAST_BUFFER {
                 let message = format!("a `{key}` of {bytes} closes the window: nothing could be sent");
                 return Err(Problem::at(&[key, "value"], message, format!("use at least \"{LEAST_BUFFER}\"")));

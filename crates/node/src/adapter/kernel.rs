@@ -1,10 +1,10 @@
 //! The kernel's interface on the port of an adapter: packets of sockets beside those of queue pairs.
 //!
-//! Modelled: packets of TCP built and received by the adapter like any others; each one that is in memory is told to the kernel
+//! Modelled: packets of TCP and UDP built and received by the adapter like any others; each one that is in memory is told to the kernel
 //! (`fabriscope_tcp::kernel`).
 //! Not modelled: what else the kernel sends (ARP, management).
 
-use fabriscope_tcp::kernel::{Interface, Settings};
+use fabriscope_tcp::kernel::{Carried, Interface, Settings};
 use fabriscope_units::{Bytes, Time};
 use fabriscope_verbs::{
     Body, CqId, Ext, ExtHeaders, ExtId, Foreign, Lid, MemoryId, Packet, PacketFlags, QpNum, Received, Transmit, Wc, WcOpcode, WcStatus,
@@ -43,15 +43,17 @@ impl Kernel {
     pub(crate) fn poll(&mut self, now: Time, ext_headers: &mut ExtHeaders) -> Option<Transmit> {
         let address = self.address;
         let out = self.interface.as_mut()?.poll_packet(now)?;
-        let ext = match out.segment {
-            Some(segment) => {
-                let silent = out.words.is_empty();
-                let foreign = if silent { Foreign::Tcp(Box::new(segment)) } else { Foreign::TcpSaying(Box::new((segment, out.words))) };
-                ext_headers.alloc(Ext { slid: Lid(address), foreign, ..Ext::default() })
-            }
+        let foreign = out.carried.map(|carried| match carried {
+            Carried::Tcp(segment) if out.words.is_empty() => Foreign::Tcp(Box::new(segment)),
+            Carried::Tcp(segment) => Foreign::TcpSaying(Box::new((segment, out.words))),
+            Carried::Udp(datagram) => Foreign::Udp(Box::new(datagram)),
+        });
+        let ext = match foreign {
+            Some(foreign) => ext_headers.alloc(Ext { slid: Lid(address), foreign, ..Ext::default() }),
             None => ExtId::NONE,
         };
-        let port = out.segment.map_or(0, |segment| segment.header.destination);
+        let port = out.carried.map_or(0, |carried| carried.ports().1);
+        let retransmission = matches!(&out.carried, Some(Carried::Tcp(segment)) if segment.retransmission);
         let packet = Packet {
             dest: Lid(out.remote),
             ext,
@@ -70,7 +72,7 @@ impl Kernel {
             starts_message: out.first,
             ends_message: out.last,
             inline: false,
-            retransmission: out.segment.is_some_and(|segment| segment.retransmission),
+            retransmission,
             wqe: WqeIndex(0),
             wr_id: 0,
             message_bytes: out.fetch,
@@ -82,13 +84,17 @@ impl Kernel {
     pub(crate) fn handle(&mut self, packet: &Packet, ext_headers: &mut ExtHeaders) -> Received {
         let mut received = Received { write: Bytes(packet.payload.into()), ..Received::default() };
         let Some(ext) = ext_headers.take(packet.ext) else { return received };
-        let (Some(interface), Some(segment)) = (self.open(), ext.segment()) else {
+        let carried = match &ext.foreign {
+            Foreign::Udp(datagram) => Some(Carried::Udp(**datagram)),
+            _ => ext.segment().map(|segment| Carried::Tcp(*segment)),
+        };
+        let (Some(interface), Some(carried)) = (self.open(), carried) else {
             return Received { dropped: true, ..Received::default() };
         };
         if let Foreign::TcpSaying(saying) = &ext.foreign {
-            interface.handle_words(ext.slid.0, segment, &saying.1);
+            interface.handle_words(ext.slid.0, &saying.0, &saying.1);
         }
-        interface.handle_packet(ext.slid.0, *segment, packet.flags.contains(PacketFlags::ECN_CE));
+        interface.handle_packet(ext.slid.0, carried, packet.flags.contains(PacketFlags::ECN_CE));
         received.completion = Some((DESCRIPTORS, descriptor(packet)));
         received
     }

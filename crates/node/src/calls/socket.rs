@@ -194,6 +194,7 @@ impl Process {
         self.catch_up().await;
         let nic = awaited.first().map_or(0, |wait| match *wait {
             SocketWait::Ready(socket, _) => socket.nic,
+            SocketWait::Datagrams(socket, _) => socket.nic,
             SocketWait::Accept { nic, .. } => nic,
         });
         let costs = self.interface(nic, |interface| interface.settings().kernel)?;
@@ -222,14 +223,17 @@ impl Process {
             SocketWait::Ready(socket, awaited) => {
                 self.adapter(socket.nic, |adapter| adapter.sockets_in_use()?.ready_at(socket.id, awaited))
             }
+            SocketWait::Datagrams(socket, awaited) => {
+                self.adapter(socket.nic, |adapter| adapter.sockets_in_use()?.datagrams_ready_at(socket.id, awaited))
+            }
             SocketWait::Accept { nic, port } => self.adapter(nic, |adapter| adapter.sockets_in_use()?.acceptable_at(port)),
         };
         awaited.iter().filter_map(at).min()
     }
-    fn interface<R>(&self, nic: usize, call: impl FnOnce(&mut Interface) -> R) -> Result<R, SocketError> {
+    pub(super) fn interface<R>(&self, nic: usize, call: impl FnOnce(&mut Interface) -> R) -> Result<R, SocketError> {
         self.adapter(nic, |adapter| adapter.sockets().map(call)).ok_or(SocketError::NoInterface { nic })
     }
-    fn syscall(&self, nic: usize) -> Result<(), SocketError> {
+    pub(super) fn syscall(&self, nic: usize) -> Result<(), SocketError> {
         let syscall = self.interface(nic, |interface| interface.settings().kernel.syscall)?;
         self.compute(syscall);
         Ok(())

@@ -104,6 +104,14 @@ macro_rules! kernel_parameters {
                 interrupt: Span,
                 /// From data in a socket to the program that slept on it.
                 wake_up: Span,
+                /// Core time of sending one datagram, however long, beside its fragments: UDP, IP, driver, doorbell.
+                send_datagram: Span,
+                /// Core time of bringing one datagram through IP and UDP to its socket.
+                receive_datagram: Span,
+                /// Core time of asking an adapter that does TCP to send what one write brings, up to 64 KiB.
+                offload_send: Span,
+                /// Core time of what such an adapter tells of bytes that came.
+                offload_receive: Span,
                 /// Core time of handling one page of payload, beside its copy: allocation, mapping for the adapter, release.
                 page: Span,
                 /// Rate of checksums by the core.
@@ -134,6 +142,8 @@ macro_rules! kernel_parameters {
                 send_buffer: Bytes,
                 /// Room for data that was not read.
                 receive_buffer: Bytes,
+                /// Room for datagrams that were not sent, and for those that were not read, as the kernel counts it.
+                datagram_buffer: Bytes,
             }
             defaults {
                 /// The congestion control.
@@ -189,6 +199,8 @@ pub struct Settings {
     pub mtu: u32,
     /// What the core pays, and how it is interrupted.
     pub kernel: KernelParameters,
+    /// The adapter does TCP itself (TCP offload engine).
+    pub offload: bool,
     /// From the core's doorbell to the adapter.
     pub doorbell: Span,
     /// Every connection; its `mss` is computed from the MTU.

@@ -5,6 +5,7 @@ use fabriscope_units::{Bytes, Span, Time};
 use super::words::StreamWords;
 use crate::config::Algorithm;
 use crate::connection::{Connection, TcpError};
+use crate::seq::Seq;
 
 /// The number of a socket of an interface.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -51,6 +52,15 @@ pub enum SocketError {
         /// The port.
         port: u16,
     },
+    /// A datagram is longer than IP carries.
+    #[error("a datagram of {bytes} B: IP carries {most} B of payload at most")]
+    #[diagnostic(help("send at most {most} B at a time"))]
+    LongDatagram {
+        /// As asked.
+        bytes: u32,
+        /// What fits.
+        most: u32,
+    },
     /// The connection.
     #[error(transparent)]
     #[diagnostic(transparent)]
@@ -87,6 +97,11 @@ pub(super) struct Socket {
     /// Written by the program, not yet posted; read by it, not yet taken.
     pub writing: u64,
     pub reading: u64,
+    /// In order at the adapter's engine, and the core was not told yet.
+    pub untold: u64,
+    /// Of these, those of which the engine has not told the core, and when it does so at the latest.
+    pub held: u64,
+    pub tell_at: Time,
     pub mss: u32,
     /// Since when the conditions hold.
     pub connected: Time,
@@ -104,16 +119,25 @@ impl Socket {
         }
         match awaited {
             Awaited::Connected => self.connection.is_established().then_some(self.connected),
-            Awaited::Readable => (self.readable() > 0 || self.connection.ended()).then_some(self.readable),
+            Awaited::Readable => (self.readable() > 0 || self.ended()).then_some(self.readable),
             Awaited::Writable => (3 * self.space() >= self.send_buffer).then_some(self.writable),
         }
     }
+    /// The peer closed, and the program can know.
+    pub fn ended(&self) -> bool {
+        self.connection.ended() && self.untold == 0
+    }
     /// Bytes a program may read now.
     pub fn readable(&self) -> u64 {
-        self.connection.readable() - self.reading
+        self.connection.readable() - self.reading - self.untold
     }
     /// Room for what a program writes.
     pub fn space(&self) -> u64 {
         self.connection.send_space().saturating_sub(self.writing)
     }
+}
+
+/// The first number of a stream; nothing depends on it. Basis: assumed.
+pub(super) fn initial(address: u32, port: u16) -> Seq {
+    Seq(address.wrapping_mul(0x9E37_79B9) ^ u32::from(port) << 8)
 }

@@ -6,7 +6,6 @@ use fabriscope_wire::AppWords;
 
 use super::*;
 use crate::config::{Algorithm, Config};
-use crate::segment::Segment;
 
 fn us(us: u64) -> Span {
     Span::from_us(us)
@@ -21,6 +20,10 @@ pub(super) fn kernel() -> KernelParameters {
         receive_segment: us(2),
         interrupt: us(3),
         wake_up: us(5),
+        send_datagram: us(1),
+        receive_datagram: us(2),
+        offload_send: us(1) / 2,
+        offload_receive: us(1) / 2,
         page: Span::ZERO,
         checksum_rate: Rate::from_gbps(80),
         segmentation_offload: true,
@@ -32,6 +35,7 @@ pub(super) fn kernel() -> KernelParameters {
         flow_steering: false,
         send_buffer: Bytes::from_mib(4),
         receive_buffer: Bytes::from_mib(6),
+        datagram_buffer: Bytes(212_992),
         congestion: Algorithm::Cubic,
         ecn: false,
         initial_window: 10,
@@ -49,13 +53,14 @@ fn settings() -> Settings {
         framing: Framing::Ethernet,
         mtu: 1500,
         kernel: kernel(),
+        offload: false,
         doorbell: Span::from_ns(500),
         tcp: Config { quick_acks: 0, ..Config::default() },
     }
 }
 
-/// A segment, and what is said with the messages that end in it.
-type Saying = (Segment, Vec<(u64, AppWords)>);
+/// What a packet carries, and what is said with the messages that end in it.
+type Saying = (Carried, Vec<(u64, AppWords)>);
 
 struct Pair {
     ends: [Interface; 2],
@@ -82,14 +87,19 @@ impl Pair {
     fn run(&mut self, until: Time) {
         loop {
             for end in 0..2 {
+                while self.ends[end].poll_wake().is_some() {}
                 while let Some(packet) = self.ends[end].poll_packet(self.now) {
                     self.packets[end] += 1;
                     self.bytes += u64::from(packet.wire);
-                    let lost = |segment: &Segment| segment.payload > 0 && self.lose > 0 && self.packets[end].is_multiple_of(self.lose);
-                    if let Some(segment) = packet.segment.filter(|segment| !lost(segment)) {
+                    let payload = |carried: &Carried| match carried {
+                        Carried::Tcp(segment) => segment.payload,
+                        Carried::Udp(datagram) => datagram.payload,
+                    };
+                    let lost = |carried: &Carried| payload(carried) > 0 && self.lose > 0 && self.packets[end].is_multiple_of(self.lose);
+                    if let Some(carried) = packet.carried.filter(|carried| !lost(carried)) {
                         let busy = self.wire.iter().filter(|w| w.1 != end).map(|w| w.0).max().unwrap_or(Time::ZERO);
                         let at = (self.now + us(1)).max(busy) + Rate::from_gbps(100).time(Bytes(packet.wire.into()));
-                        self.wire.push((at, 1 - end, (segment, packet.words), end as u32));
+                        self.wire.push((at, 1 - end, (carried, packet.words), end as u32));
                     }
                 }
             }
@@ -98,13 +108,16 @@ impl Pair {
             self.now = self.now.max(next);
             self.wire.sort_by_key(|w| w.0);
             while self.wire.first().is_some_and(|w| w.0 <= self.now) {
-                let (at, to, (segment, words), from) = self.wire.remove(0);
-                self.ends[to].handle_words(from, &segment, &words);
-                self.ends[to].handle_packet(from, segment, false);
+                let (at, to, (carried, words), from) = self.wire.remove(0);
+                if let Carried::Tcp(segment) = &carried {
+                    self.ends[to].handle_words(from, segment, &words);
+                }
+                self.ends[to].handle_packet(from, carried, false);
                 self.ends[to].landed(at);
             }
             for end in &mut self.ends {
                 end.handle_timeout(self.now);
+                while end.poll_wake().is_some() {}
             }
         }
         self.now = until;
@@ -231,4 +244,112 @@ fn words_come_in_order_whatever_is_lost() {
         assert_eq!((read, heard), (written, (0..60).collect()));
         assert_eq!(pair.ends[0].view(client).retransmissions > 0, lose > 0);
     }
+}
+
+/// Two sockets of UDP on a pair.
+fn datagrams(settings: Settings) -> (Pair, DatagramSocketId, DatagramSocketId) {
+    let mut pair = Pair::new(settings);
+    let to = pair.ends[1].bind(8, Some(5201), None).unwrap();
+    assert_eq!(pair.ends[1].bind(9, Some(5201), None), Err(SocketError::PortInUse { port: 5201 }));
+    let from = pair.ends[0].bind(7, None, None).unwrap();
+    (pair, from, to)
+}
+
+#[test]
+fn a_datagram_costs_its_way_and_asks_for_nothing_back() {
+    let (mut pair, from, to) = datagrams(settings());
+    let words = AppWords([1, 2, 3, 4]);
+    let cost = pair.ends[0].send_to(Time::ZERO, from, (1, 5201), 100, Some(words)).unwrap();
+    assert_eq!(cost, us(1));
+    pair.run(Time::ZERO + us(50));
+    // Sent 1, doorbell 0.5, wire 1 and 38 + 20 + 8 + 100 B, interrupt 3, packet 0.1, datagram 2.
+    let expected = Time::ZERO + us(7) + Span::from_ns(600) + Rate::from_gbps(100).time(Bytes(38 + 20 + 8 + 100));
+    assert_eq!(pair.ends[1].datagrams_ready_at(to, Awaited::Readable), Some(expected));
+    assert_eq!(pair.ends[1].receive_from(expected - Span::from_ns(1), to), None, "not there yet");
+    let message = pair.ends[1].receive_from(expected, to).unwrap();
+    let port = pair.ends[0].port(from);
+    assert_eq!(message, Message { from: 0, port, bytes: 100, words: Some(words) });
+    assert_eq!((pair.packets, pair.ends[1].receive_from(pair.now, to)), ([1, 0], None));
+    let long = pair.ends[0].send_to(Time::ZERO, from, (1, 5201), 65_508, None).unwrap_err().in_full();
+    assert!(long.contains("65507"), "{long}");
+}
+
+#[test]
+fn fragments_come_together_or_not_at_all() {
+    // RFC 791: of a packet of 1500 B 1480 are a fragment; 8 + 65,507 B are 44 of them and 395 B.
+    for (lose, come) in [(0, 1), (7, 0)] {
+        let (mut pair, from, to) = datagrams(settings());
+        pair.lose = lose;
+        let cost = pair.ends[0].send_to(Time::ZERO, from, (1, 5201), 65_507, None).unwrap();
+        assert_eq!(cost, us(1) + us(44) / 10);
+        pair.run(Time::ZERO + us(500));
+        assert_eq!((pair.packets[0], pair.bytes), (45, 65_507 + 8 + 45 * (20 + 38)));
+        let got = pair.ends[1].receive_from(pair.now, to).map_or(0, |message| message.bytes);
+        assert_eq!(got, 65_507 * come);
+    }
+}
+
+#[test]
+fn a_full_buffer_drops_datagrams_and_senders_wait_for_room() {
+    let (mut pair, from, to) = datagrams(settings());
+    // 212,992 B hold 140 datagrams of 750 B, each of which counts 768 B more; half of that is where senders wait.
+    let mut sent = 0;
+    while pair.ends[0].datagrams_ready_at(from, Awaited::Writable).is_some() {
+        pair.ends[0].send_to(Time::ZERO, from, (1, 5201), 750, None).unwrap();
+        sent += 1;
+    }
+    assert_eq!(sent, 212_992 / 2 / (750 + 768) + 1);
+    for _ in 0..5 {
+        pair.run(pair.now + us(1000));
+        for _ in 0..60 {
+            pair.ends[0].send_to(pair.now, from, (1, 5201), 750, None).unwrap();
+            sent += 1;
+        }
+    }
+    pair.run(pair.now + us(1000));
+    let mut got = 0;
+    while pair.ends[1].receive_from(pair.now, to).is_some() {
+        got += 1;
+    }
+    assert_eq!((got, pair.ends[1].dropped(to)), (140, sent - 140));
+    assert!(pair.ends[0].datagrams_ready_at(from, Awaited::Writable).is_some_and(|at| at > Time::ZERO));
+}
+
+#[test]
+fn an_adapter_that_does_tcp_leaves_the_core_requests_and_notices() {
+    let offloaded = Settings { offload: true, ..settings() };
+    let (mut pair, client, server) = Pair::connect(offloaded);
+    let begin = pair.now;
+    assert_eq!(pair.ends[0].write(begin, client, 1), us(1) / 2);
+    pair.run(begin + us(50));
+    // Asked 0.5, doorbell 0.5, wire 1 and its bytes, interrupt 3, notice 0.5; the acknowledgement needs no core.
+    let expected = us(5) + us(1) / 2 + Rate::from_gbps(100).time(Bytes(38 + 20 + 32 + 1));
+    assert_eq!(pair.ends[1].ready_at(server, Awaited::Readable), Some(begin + expected));
+    // A stream: at least as fast, and a small part of the core time for interrupts.
+    let moderate = |offload| {
+        let kernel = KernelParameters { interrupt_delay: us(20), interrupt_frames: 128, ..kernel() };
+        Settings { kernel, offload, ..settings() }
+    };
+    let [(slow, software), (fast, hardware)] = [moderate(false), moderate(true)].map(|settings| {
+        let (rate, pair) = throughput(settings);
+        (rate, pair.ends[1].interrupt_time(SocketId(0)))
+    });
+    assert!(fast >= slow, "{fast} against {slow}");
+    assert!(hardware * 2 < software, "{hardware} against {software}");
+}
+
+#[test]
+fn a_stream_through_the_adapters_tcp_ends_behind_its_last_byte() {
+    let (mut pair, client, server) = Pair::connect(Settings { offload: true, ..settings() });
+    pair.lose = 5;
+    let cost = pair.ends[0].write(pair.now, client, 60_000);
+    pair.ends[0].close(pair.now + cost, client);
+    let (mut read, begin) = (0, pair.now);
+    while !pair.ends[1].ended(server) && pair.now < begin + us(5_000_000) {
+        pair.run(pair.now + us(100));
+        let there = pair.ends[1].readable(server);
+        pair.ends[1].read(pair.now, server, there);
+        read += there;
+    }
+    assert_eq!(read, 60_000);
 }

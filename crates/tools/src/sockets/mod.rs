@@ -36,8 +36,10 @@ impl SocketTool {
     #[must_use]
     pub const fn about(self) -> &'static str {
         match self {
-            SocketTool::Iperf3 => "throughput of TCP through the kernel, over Ethernet or IPoIB",
-            SocketTool::Netperf => "requests and answers over TCP through the kernel (TCP_RR): transactions per second, latency",
+            SocketTool::Iperf3 => "throughput of TCP and UDP through the kernel, over Ethernet or IPoIB",
+            SocketTool::Netperf => {
+                "requests and answers over TCP or UDP through the kernel (TCP_RR, UDP_RR), streams of datagrams (UDP_STREAM)"
+            }
         }
     }
     /// What the program is.

@@ -20,11 +20,21 @@ impl Rendezvous {
         process.barrier().await;
         Ok(socket)
     }
+    /// Where the server of `port` is, for sockets without connections.
+    pub async fn find(&self, process: &Process, port: u16, client: bool) -> Result<Lid, ProgramError> {
+        if !client {
+            self.0.lock().insert(port, process.lid(0));
+        }
+        process.barrier().await;
+        self.server(port)
+    }
+    fn server(&self, port: u16) -> Result<Lid, ProgramError> {
+        self.0.lock().get(&port).copied().ok_or_else(|| ProgramError(format!("no server listens on port {port}")))
+    }
     /// The client's end.
     pub async fn call(&self, process: &Process, port: u16, options: SocketOptions) -> Result<Socket, ProgramError> {
         process.barrier().await;
-        let server = self.0.lock().get(&port).copied();
-        let server = server.ok_or_else(|| ProgramError(format!("no server listens on port {port}")))?;
+        let server = self.server(port)?;
         let socket = process.connect(0, server, port, options).await?;
         process.barrier().await;
         Ok(socket)

@@ -120,3 +120,42 @@ fn the_library_runs_over_sockets_too() {
         assert!(slow > 100.0 && slow < 0.9 * fast, "{line}: {fast} and {slow}");
     }
 }
+
+/// A datagram takes of each core what its parts say, asks for no acknowledgement, and is quicker than a segment by what TCP does.
+#[test]
+fn datagrams_are_quicker_than_segments_and_promise_nothing() {
+    let ethernet = parts("thor-roce-100g");
+    let kernel = &ethernet.ip.kernel;
+    let [tcp, udp] = ["netperf -l -400", "netperf -t UDP_RR -l -400"].map(|line| value(&ethernet, line, "round_trip"));
+    // Acknowledgements ride on answers, but for those of the first 16, which begin the wait for an interrupt earlier.
+    let less = 2.0 * (*kernel.send_segment - *kernel.send_datagram + (*kernel.receive_segment - *kernel.receive_datagram)).as_us_f64();
+    assert!((tcp - udp - less).abs() < 1.0, "{tcp} us and {udp} us, {less} us less");
+    // A core sends one after the other: a call, its copy, its datagram and its share of a page.
+    let output = run_on(&ethernet, "netperf -t UDP_STREAM -l 0.003 -- -m 1472").0;
+    let [sent, came] = ["sent", "bandwidth"].map(|metric| column(&output, metric)[0].1);
+    let each = (*kernel.syscall + *kernel.send_datagram + *kernel.page * 1472 / 4096).as_us_f64();
+    let most = 1472.0 * 8.0 / each / 1e3;
+    assert!(sent < most && sent > 0.75 * most, "{sent} Gb/s of at most {most}");
+    assert!(came <= sent, "{came}");
+    // 44 more fragments each: the receiver's core cannot follow, and buffers drop what they cannot hold.
+    let output = run_on(&ethernet, "netperf -t UDP_STREAM -l 0.003 -- -m 65507").0;
+    let [sent, came] = ["sent", "bandwidth"].map(|metric| column(&output, metric)[0].1);
+    assert!(came < 0.95 * sent && came > 5.0, "{came} of {sent}");
+    let output = run_on(&ethernet, "iperf3 -u -b 2G -t 0.003 -P 2 -i 0").0;
+    let [rate, lost] = ["bandwidth", "lost"].map(|metric| column(&output, metric)[0].1);
+    assert!((rate - 4.0).abs() < 0.1 && lost == 0.0, "{rate} and {lost}");
+    assert!(output.text.lines().any(|line| line.starts_with("[SUM]") && line.ends_with("receiver")), "{}", output.text);
+}
+
+#[test]
+fn tcp_in_the_adapter_spares_cores() {
+    let (kernel, offload) = (parts("lab-iwarp-t6"), parts("lab-toe-t6"));
+    let [slow, fast] = [&kernel, &offload].map(|parts| value(parts, "netperf -l -50", "round_trip"));
+    assert!(fast < slow - 1.0, "{fast} against {slow}");
+    let [slow, fast] = [&kernel, &offload].map(|parts| run_on(parts, "iperf3 -t 0.005 -i 0 -V").0);
+    let rate = |output: &_| column(output, "bandwidth")[0].1;
+    assert!(rate(&fast) > 1.3 * rate(&slow), "{} against {}", rate(&fast), rate(&slow));
+    let wrong = Catalog::embedded().unwrap();
+    let cluster = wrong.parse_cluster("wrong.toml", "name = \"wrong\"\nbase = \"ibex-cpu\"\nip.offload = true").unwrap();
+    assert!(wrong.resolve(&cluster, None).unwrap_err().to_string().contains("no TCP of its own"));
+}

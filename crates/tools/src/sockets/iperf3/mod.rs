@@ -1,9 +1,11 @@
-//! `iperf3`: as many bytes as TCP takes, for a time.
+//! `iperf3`: as many bytes as TCP takes, for a time; with `-u` datagrams at a rate ([`udp`]).
 //!
 //! Source: iperf 3.17: options, loop and output; each stream is a thread of its own.
 //! Modelled: TCP, parallel streams, both directions one after the other (`-R`), buffers, segment size, congestion control,
 //! reports at intervals; the core time of the programs (`-V`), all of it in the kernel, without interrupts.
-//! Not modelled: UDP, SCTP, pacing, zero-copy, JSON, the control connection.
+//! Not modelled: SCTP, pacing of TCP, zero-copy, JSON, the control connection.
+
+mod udp;
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -23,7 +25,7 @@ use super::{seconds, units};
 pub(super) const OPTIONS: &[Opt] = &[
     opt('t', "time", Takes::Value("seconds"), Usual, "how long to send, also in decimals (default 0.1; the real tool's is 10)"),
     opt('n', "bytes", Takes::Value("bytes"), Usual, "how much to send instead (suffix K, M or G)"),
-    opt('l', "length", Takes::Value("bytes"), Usual, "length of each write and read (default 128K)"),
+    opt('l', "length", Takes::Value("bytes"), Usual, "length of each write and read (default 128K), or of datagrams (default 1460)"),
     opt('P', "parallel", Takes::Value("streams"), Usual, "streams at the same time, a core each (default 1)"),
     opt('R', "reverse", Takes::Nothing, Usual, "the server sends"),
     opt('w', "window", Takes::Value("bytes"), Usual, "send and receive buffer (default: the kernel's)"),
@@ -36,11 +38,11 @@ pub(super) const OPTIONS: &[Opt] = &[
     opt('p', "port", Takes::Value("port"), Usual, "port of the server (default 5201)"),
     opt('c', "client", Takes::Value("host"), Harmless("the second node is the server"), "server"),
     opt('4', "version4", Takes::Nothing, Harmless("addresses are of IPv4"), "IPv4 only"),
+    opt('u', "udp", Takes::Nothing, Usual, "datagrams of UDP"),
+    opt('b', "bitrate", Takes::Value("bit/s"), Usual, "rate of a stream of UDP (suffix K, M or G; default 1M; 0: as fast as a core can)"),
     opt('V', "verbose", Takes::Nothing, Usual, "what the programs took of their cores, too"),
     opt('h', "help", Takes::Nothing, Usual, "show this page"),
     opt('s', "server", Takes::Nothing, Refused("both ends are simulated; leave -s out"), ""),
-    opt('u', "udp", Takes::Nothing, Refused("UDP is not modelled; leave -u out"), ""),
-    opt('b', "bitrate", Takes::Value("rate"), Refused("pacing is not modelled; leave -b out"), ""),
     opt('Z', "zerocopy", Takes::Nothing, Refused("sendfile is not modelled; leave -Z out"), ""),
     opt('J', "json", Takes::Nothing, Refused("read the table; leave -J out"), ""),
     opt('\0', "bidir", Takes::Nothing, Refused("run once without and once with -R"), ""),
@@ -61,6 +63,9 @@ struct Settings {
     format: Option<usize>,
     port: u16,
     verbose: bool,
+    udp: bool,
+    /// Bits per second of a stream of UDP; 0: as fast as it goes.
+    rate: Option<u64>,
 }
 
 /// What a stream did in one interval.
@@ -82,6 +87,10 @@ struct Stream {
     retransmissions: u64,
     received: u64,
     received_in: Span,
+    /// What came of datagrams.
+    datagrams: udp::Counted,
+    /// The sender has sent its last datagram.
+    finished: bool,
     /// Core time of the sender and the receiver, and how long they ran.
     cores: [(Span, Span); 2],
 }
@@ -95,11 +104,22 @@ pub(super) fn prepare(args: &[String], _: &Target) -> Result<Prepared, UsageErro
     let meeting = Rendezvous::default();
     let main = |rank: u32| -> Main {
         let (settings, results, meeting) = (settings.clone(), results.clone(), meeting.clone());
-        let stream = (rank % streams) as usize;
-        Box::new(move |process| Box::pin(run(process, settings, meeting, results, stream, rank < streams)))
+        let (stream, client) = ((rank % streams) as usize, rank < streams);
+        if settings.udp {
+            return Box::new(move |process| {
+                Box::pin(async move {
+                    let server = meeting.find(&process, settings.port.wrapping_add(stream as u16), client).await?;
+                    udp::run(process, settings, results, stream, client, server).await
+                })
+            });
+        }
+        Box::new(move |process| Box::pin(run(process, settings, meeting, results, stream, client)))
     };
     let mains = (0..2 * streams).map(main).collect();
-    let finish = move || report(&settings, &results.lock());
+    let finish = move || match settings.udp {
+        true => udp::report(&settings, &results.lock()),
+        false => report(&settings, &results.lock()),
+    };
     Ok(Prepared { placing: Placing::Pairs { pairs: streams }, mains, ties: Ties::Any, finish: Box::new(finish), rows: Rows::default() })
 }
 
@@ -119,9 +139,30 @@ fn parse(args: &[String]) -> Result<Settings, UsageError> {
         format: None,
         port: 5201,
         verbose: false,
+        udp: false,
+        rate: None,
     };
     for given in &parsed.options {
         s.apply(given)?;
+    }
+    let given = |name: &str| parsed.options.iter().find(|given| given.name == name);
+    if s.udp {
+        for (name, why) in
+            [("congestion", "UDP has no congestion control"), ("set-mss", "UDP has no segments"), ("omit", "nothing warms up")]
+        {
+            if let Some(given) = given(name) {
+                return Err(UsageError::Conflict {
+                    what: format!("-u with {}: {why}", given.typed),
+                    remedy: "leave one of them out".into(),
+                });
+            }
+        }
+        s.length = match given("length") {
+            Some(given) => arguments::size(&given.typed, given.value.as_deref().unwrap_or_default(), 16, 65_507)?,
+            None => 1460,
+        };
+    } else if s.rate.is_some() {
+        return Err(UsageError::Conflict { what: "-b without -u".into(), remedy: "add -u, or leave -b out: TCP is not paced here".into() });
     }
     Ok(s)
 }
@@ -150,6 +191,9 @@ impl Settings {
                 self.format = Some(at.ok_or_else(|| one_of("k, m, g, t"))? + 1);
             }
             "verbose" => self.verbose = true,
+            "udp" => self.udp = true,
+            "bitrate" if text == "0" => self.rate = Some(0),
+            "bitrate" => self.rate = Some(bits(given)?),
             "port" => self.port = arguments::number(given, 1, 65_535)? as u16,
             "help" => {
                 let text = arguments::help("iperf3", super::SocketTool::Iperf3.about(), OPTIONS, NOTES);
@@ -158,6 +202,25 @@ impl Settings {
             _ => {}
         }
         Ok(())
+    }
+}
+
+/// Bits per second with the program's suffixes, which are of 1000 here.
+fn bits(given: &Given) -> Result<u64, UsageError> {
+    let text = given.value.as_deref().unwrap_or_default();
+    let (digits, factor) = match text.char_indices().last() {
+        Some((at, 'k' | 'K')) => (&text[..at], 1e3),
+        Some((at, 'm' | 'M')) => (&text[..at], 1e6),
+        Some((at, 'g' | 'G')) => (&text[..at], 1e9),
+        _ => (text, 1.0),
+    };
+    match digits.parse::<f64>() {
+        Ok(value) if value * factor >= 1.0 && value * factor <= 1e13 => Ok((value * factor) as u64),
+        Ok(_) => {
+            let what = format!("{} {text} is out of range", given.typed);
+            Err(UsageError::Conflict { what, remedy: "give bits per second from 1 to 10000G, or 0 for as fast as it goes".into() })
+        }
+        Err(_) => Err(UsageError::NotANumber { option: given.typed.clone(), value: text.to_owned() }),
     }
 }
 
@@ -310,19 +373,9 @@ fn report(s: &Settings, streams: &[Stream]) -> ToolOutput {
     if streams.len() > 1 {
         line("SUM".to_owned(), &total);
     }
-    let load = |side: usize| {
-        let core: Span = streams.iter().map(|own| own.cores[side].0).sum();
-        let longest = streams.iter().map(|own| own.cores[side].1).max().unwrap_or(Span::ZERO);
-        100.0 * core.as_s_f64() / longest.as_s_f64().max(f64::MIN_POSITIVE)
-    };
-    let (sender, receiver) = (load(0), load(1));
+    let (sender, receiver, used) = utilisation(s, streams);
     if s.verbose {
-        let side = |place: &str, name: &str, load: f64| format!("{place}/{name} {load:.1}% (0.0%u/{load:.1}%s)");
-        let (local, remote) = match s.reverse {
-            false => (side("local", "sender", sender), side("remote", "receiver", receiver)),
-            true => (side("local", "receiver", receiver), side("remote", "sender", sender)),
-        };
-        text += &format!("CPU Utilization: {local}, {remote}\n");
+        text += &used;
     }
     text += "\niperf Done.\n";
     let seconds = total.received_in.as_s_f64().max(f64::MIN_POSITIVE);
@@ -335,6 +388,22 @@ fn report(s: &Settings, streams: &[Stream]) -> ToolOutput {
         points.extend([point("cpu_sender", "%", sender), point("cpu_receiver", "%", receiver)]);
     }
     ToolOutput { text, points, ..ToolOutput::default() }
+}
+
+/// What senders and receivers took of their cores, in per cent, and the line that says so.
+fn utilisation(s: &Settings, streams: &[Stream]) -> (f64, f64, String) {
+    let load = |side: usize| {
+        let core: Span = streams.iter().map(|own| own.cores[side].0).sum();
+        let longest = streams.iter().map(|own| own.cores[side].1).max().unwrap_or(Span::ZERO);
+        100.0 * core.as_s_f64() / longest.as_s_f64().max(f64::MIN_POSITIVE)
+    };
+    let (sender, receiver) = (load(0), load(1));
+    let side = |place: &str, name: &str, load: f64| format!("{place}/{name} {load:.1}% (0.0%u/{load:.1}%s)");
+    let (local, remote) = match s.reverse {
+        false => (side("local", "sender", sender), side("remote", "receiver", receiver)),
+        true => (side("local", "receiver", receiver), side("remote", "sender", sender)),
+    };
+    (sender, receiver, format!("CPU Utilization: {local}, {remote}\n"))
 }
 
 const CLIENT: &str = "10.0.0.1";
@@ -354,9 +423,15 @@ mod tests {
         let s = parse("-c 10.0.0.2 -t 0.5 -P 4 -w 1M -N -C reno -R -i 0.1 -f g").unwrap();
         assert_eq!((s.time, s.streams, s.reverse, s.format), (Span::from_us(500_000), 4, true, Some(3)));
         assert_eq!((s.options.buffers, s.options.algorithm), (Some(Bytes(1 << 20)), Some(Algorithm::NewReno)));
+        let s = parse("-u -b 2.5G -l 8K").unwrap();
+        assert_eq!((s.udp, s.rate, s.length), (true, Some(2_500_000_000), 8192));
+        assert_eq!((parse("-u").unwrap().length, parse("-u -b 0").unwrap().rate), (1460, Some(0)));
         for (line, part) in [
             ("-w 0", "range"),
-            ("-u", "UDP"),
+            ("-b 1G", "-u"),
+            ("-u -C reno", "congestion"),
+            ("-u -l 70000", "65507"),
+            ("-u -b fast", "number"),
             ("-C vegas", "reno, cubic, dctcp"),
             ("-t 0", "seconds above 0"),
             ("-P 1000", "128"),

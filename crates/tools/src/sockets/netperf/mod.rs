@@ -1,27 +1,38 @@
-//! `netperf -t TCP_RR`: one request, one answer, again and again.
+//! `netperf -t TCP_RR` and `UDP_RR`: one request, one answer, again and again; `-t UDP_STREAM` ([`stream`]).
 //!
 //! Source: netperf 2.7: options, loop and output; its omni output selectors for latencies.
-//! Modelled: TCP_RR with sizes of request and answer, a time or a number of transactions, percentiles; CPU utilisation (`-c`, `-C`), the core time
+//! Modelled: both with sizes of request and answer, a time or a number of transactions, percentiles; CPU utilisation (`-c`, `-C`), the core time
 //! of the program and of interrupts as a share of all cores of the node, which do nothing else.
 //! Not modelled: other tests, bursts, confidence intervals, the control connection.
 
+mod link;
+mod stream;
+
 use std::sync::Arc;
 
-use fabriscope_node::{Main, Process, ProgramError, Record, Socket, Ties};
+use fabriscope_node::{Main, Process, ProgramError, Record, Ties};
 use fabriscope_platform::Target;
 use fabriscope_tcp::kernel::SocketOptions;
 use fabriscope_tool::arguments::Meaning::{Harmless, Refused, Usual};
 use fabriscope_tool::arguments::{self, Given, Opt, Takes, opt};
-use fabriscope_tool::{Placing, Point, Prepared, Rows, ToolOutput, UsageError};
-use fabriscope_units::{Bytes, Span};
+use fabriscope_tool::{Placing, Point, Prepared, Rows, ToolOutput, UsageError, nearest_rank};
+use fabriscope_units::{Bytes, Span, Time};
+
+use link::Link;
 
 use super::rendezvous::Rendezvous;
 use super::seconds;
 
 /// Before `--`.
 pub(super) const GLOBAL: &[Opt] = &[
-    opt('t', "test", Takes::Value("TCP_RR"), Usual, "the test (TCP_RR is the only one here; for throughput see iperf3)"),
-    opt('l', "length", Takes::Value("seconds"), Usual, "how long, also in decimals; -N: N transactions (default 0.02; the tool's is 10)"),
+    opt('t', "test", Takes::Value("test"), Usual, "TCP_RR (default), UDP_RR or UDP_STREAM; for throughput of TCP see iperf3"),
+    opt(
+        'l',
+        "length",
+        Takes::Value("seconds"),
+        Usual,
+        "how long, also in decimals; -N: N transactions or datagrams (default 0.02; the tool's is 10)",
+    ),
     opt('H', "host", Takes::Value("host"), Harmless("the second node is the server"), "server"),
     opt('P', "banner", Takes::Value("0|1"), Usual, "0: results only"),
     opt('v', "verbosity", Takes::Value("level"), Harmless("there is no more to tell"), "how much is printed"),
@@ -34,6 +45,7 @@ pub(super) const GLOBAL: &[Opt] = &[
 /// Behind `--`.
 const OF_TEST: &[Opt] = &[
     opt('r', "request", Takes::Value("req,resp"), Usual, "bytes of request and answer (default 1,1)"),
+    opt('m', "message", Takes::Value("bytes"), Usual, "bytes of a datagram of UDP_STREAM (default 65507)"),
     opt(
         'o',
         "output",
@@ -50,10 +62,13 @@ const OF_TEST: &[Opt] = &[
 
 #[derive(Debug, Clone)]
 struct Settings {
+    test: Test,
     length: Length,
     banner: bool,
     request: u64,
     answer: u64,
+    /// Of a datagram of UDP_STREAM.
+    message: u64,
     selected: Option<(Vec<Selector>, bool)>,
     options: SocketOptions,
     /// CPU utilisation of client and server is asked for.
@@ -63,6 +78,16 @@ struct Settings {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
+enum Test {
+    TcpRequests,
+    UdpRequests,
+    UdpStream,
+}
+
+/// Their names.
+const TESTS: [(&str, Test); 3] = [("TCP_RR", Test::TcpRequests), ("UDP_RR", Test::UdpRequests), ("UDP_STREAM", Test::UdpStream)];
+
+#[derive(Debug, Clone, Copy, PartialEq)]
 enum Length {
     Time(Span),
     Transactions(u64),
@@ -70,19 +95,19 @@ enum Length {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Selector {
-    Percentile(f64),
+    Percentile(u64),
     Mean,
     Rate,
 }
 
 /// Names of the omni output and what is printed above them.
 const SELECTORS: [(&str, &str, Selector); 7] = [
-    ("MIN_LATENCY", "Minimum Latency Microseconds", Selector::Percentile(0.0)),
+    ("MIN_LATENCY", "Minimum Latency Microseconds", Selector::Percentile(0)),
     ("MEAN_LATENCY", "Mean Latency Microseconds", Selector::Mean),
-    ("P50_LATENCY", "50th Percentile Latency Microseconds", Selector::Percentile(50.0)),
-    ("P90_LATENCY", "90th Percentile Latency Microseconds", Selector::Percentile(90.0)),
-    ("P99_LATENCY", "99th Percentile Latency Microseconds", Selector::Percentile(99.0)),
-    ("MAX_LATENCY", "Maximum Latency Microseconds", Selector::Percentile(100.0)),
+    ("P50_LATENCY", "50th Percentile Latency Microseconds", Selector::Percentile(50)),
+    ("P90_LATENCY", "90th Percentile Latency Microseconds", Selector::Percentile(90)),
+    ("P99_LATENCY", "99th Percentile Latency Microseconds", Selector::Percentile(99)),
+    ("MAX_LATENCY", "Maximum Latency Microseconds", Selector::Percentile(100)),
     ("TRANSACTION_RATE", "Transaction Rate Tran/s", Selector::Rate),
 ];
 
@@ -107,8 +132,18 @@ pub(super) fn prepare(args: &[String], target: &Target) -> Result<Prepared, Usag
         None => {}
     }
     let settings = Arc::new(settings);
-    let results = Record::new(Results::default());
     let meeting = Rendezvous::default();
+    if settings.test == Test::UdpStream {
+        let counts = Record::new(stream::Counts::default());
+        let main = |client: bool| -> Main {
+            let (settings, counts, meeting) = (settings.clone(), counts.clone(), meeting.clone());
+            Box::new(move |process| Box::pin(stream::run(process, settings, meeting, counts, client)))
+        };
+        let mains = vec![main(true), main(false)];
+        let finish = Box::new(move || stream::report(&settings, &counts.lock()));
+        return Ok(Prepared { placing: Placing::TwoNodes, mains, ties: Ties::Any, finish, rows: Rows::default() });
+    }
+    let results = Record::new(Results::default());
     let main = |client: bool| -> Main {
         let (settings, results, meeting) = (settings.clone(), results.clone(), meeting.clone());
         Box::new(move |process| Box::pin(run(process, settings, meeting, results, client)))
@@ -129,10 +164,12 @@ fn parse(args: &[String]) -> Result<Settings, UsageError> {
         return Err(UsageError::Operand { tool: TOOL.to_owned(), operand: operand.clone() });
     }
     let mut s = Settings {
+        test: Test::TcpRequests,
         length: Length::Time(Span::from_us(20_000)),
         banner: true,
         request: 1,
         answer: 1,
+        message: 65_507,
         selected: None,
         options: SocketOptions::default(),
         utilisation: [false; 2],
@@ -140,6 +177,20 @@ fn parse(args: &[String]) -> Result<Settings, UsageError> {
     };
     for given in global.options.iter().chain(&of_test.options) {
         s.apply(given)?;
+    }
+    let of = |name: &str| of_test.options.iter().find(|given| given.name == name);
+    let wrong = match s.test {
+        Test::UdpStream => ["request", "output", "keys", "nodelay"].into_iter().find_map(of),
+        Test::UdpRequests => ["message", "nodelay"].into_iter().find_map(of),
+        Test::TcpRequests => of("message"),
+    };
+    if let Some(given) = wrong {
+        let test = TESTS.iter().find(|known| known.1 == s.test).map_or("", |known| known.0);
+        return Err(UsageError::Conflict { what: format!("{} has no {}", test, given.typed), remedy: "leave it out".to_owned() });
+    }
+    if s.test == Test::UdpRequests && s.request.max(s.answer) > LONGEST_DATAGRAM {
+        let what = format!("a datagram of {} B", s.request.max(s.answer));
+        return Err(UsageError::Conflict { what, remedy: format!("use -r with at most {LONGEST_DATAGRAM} B") });
     }
     Ok(s)
 }
@@ -150,8 +201,11 @@ impl Settings {
         let size = |text: &str| arguments::size(&given.typed, text, 1, 1 << 30);
         let one_of = |known| UsageError::NotOneOf { option: given.typed.clone(), value: text.to_owned(), known };
         match given.name {
-            "test" if text.eq_ignore_ascii_case("TCP_RR") => {}
-            "test" => return Err(one_of("TCP_RR (for throughput use iperf3)")),
+            "test" => {
+                let known = TESTS.iter().find(|known| known.0.eq_ignore_ascii_case(text));
+                self.test = known.ok_or_else(|| one_of("TCP_RR, UDP_RR, UDP_STREAM (for throughput of TCP use iperf3)"))?.1;
+            }
+            "message" => self.message = arguments::size(&given.typed, text, 1, LONGEST_DATAGRAM)?,
             "length" => {
                 self.length = match text.strip_prefix('-') {
                     Some(count) => Length::Transactions(arguments::size(&given.typed, count, 1, 1 << 32)?),
@@ -186,13 +240,15 @@ impl Settings {
 }
 
 async fn run(process: Process, s: Arc<Settings>, meeting: Rendezvous, results: Record<Results>, client: bool) -> Result<(), ProgramError> {
+    let mut link = Link::open(&process, &meeting, s.options, s.test, client).await?;
     if !client {
-        let socket = meeting.serve(&process, PORT, s.options).await?;
-        let before = core_time(&process, socket)?;
+        let before = link.core_time(&process)?;
         loop {
-            process.read_exactly(socket, s.request).await?;
-            process.write(socket, s.answer).await?;
-            let core = core_time(&process, socket)?;
+            if !link.receive(&process, s.request, Time::MAX).await? {
+                return Ok(());
+            }
+            link.send(&process, s.answer).await?;
+            let core = link.core_time(&process)?;
             let results = &mut *results.lock();
             results.core[1] = core - before;
             if results.last {
@@ -200,8 +256,7 @@ async fn run(process: Process, s: Arc<Settings>, meeting: Rendezvous, results: R
             }
         }
     }
-    let socket = meeting.call(&process, PORT, s.options).await?;
-    let (start, before) = (process.now(), core_time(&process, socket)?);
+    let (start, before) = (process.now(), link.core_time(&process)?);
     let mut done = 0;
     loop {
         let begin = process.now();
@@ -209,22 +264,19 @@ async fn run(process: Process, s: Arc<Settings>, meeting: Rendezvous, results: R
             Length::Time(time) => begin.since(start) + last_span(&results) >= time,
             Length::Transactions(count) => done + 1 >= count,
         };
-        process.write(socket, s.request).await?;
-        process.read_exactly(socket, s.answer).await?;
+        link.send(&process, s.request).await?;
+        if !link.receive(&process, s.answer, Time::MAX).await? {
+            return Ok(());
+        }
         let results = &mut *results.lock();
         results.spans.push(process.now().since(begin));
         done += 1;
         if results.last {
             results.elapsed = process.now().since(start);
-            results.core[0] = core_time(&process, socket)? - before;
+            results.core[0] = link.core_time(&process)? - before;
             return Ok(());
         }
     }
-}
-
-/// What the program and interrupts for it have taken of cores so far.
-fn core_time(process: &Process, socket: Socket) -> Result<Span, ProgramError> {
-    Ok(process.core_time() + process.interrupt_time(socket)?)
 }
 
 fn last_span(results: &Record<Results>) -> Span {
@@ -238,10 +290,7 @@ fn report(s: &Settings, results: &Results) -> ToolOutput {
     let rate = sorted.len() as f64 / results.elapsed.as_s_f64().max(f64::MIN_POSITIVE);
     let mean = sorted.iter().copied().sum::<Span>().as_us_f64() / count as f64;
     let value = |selector: Selector| match selector {
-        Selector::Percentile(share) => {
-            let at = (share / 100.0 * count as f64).ceil() as usize;
-            sorted.get(at.saturating_sub(1).min(count - 1)).map_or(0.0, |span| span.as_us_f64())
-        }
+        Selector::Percentile(share) => nearest_rank(&sorted, share, 100).as_us_f64(),
         Selector::Mean => mean,
         Selector::Rate => rate,
     };
@@ -255,7 +304,10 @@ fn report(s: &Settings, results: &Results) -> ToolOutput {
     };
     let mut text = String::new();
     if s.banner {
-        text += "MIGRATED TCP REQUEST/RESPONSE TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 10.0.0.2 () port 0 AF_INET : first burst 0\n";
+        let protocol = if s.test == Test::UdpRequests { "UDP" } else { "TCP" };
+        text += &format!(
+            "MIGRATED {protocol} REQUEST/RESPONSE TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 10.0.0.2 () port 0 AF_INET : first burst 0\n"
+        );
     }
     let found = |selector: &Selector| SELECTORS.iter().find(|known| known.2 == *selector).map_or(("", ""), |known| (known.0, known.1));
     match &s.selected {
@@ -303,6 +355,8 @@ fn report(s: &Settings, results: &Results) -> ToolOutput {
     ToolOutput { text, points, ..ToolOutput::default() }
 }
 
+/// The largest packet of IPv4 less the headers of IP and UDP. Basis: standard, RFC 791.
+const LONGEST_DATAGRAM: u64 = 65_507;
 /// Where the server listens. Basis: published (netserver's default).
 const PORT: u16 = 12_865;
 
@@ -317,8 +371,15 @@ mod tests {
         let parse = |line: &str| super::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
         let s = parse("-H 10.0.0.2 -t TCP_RR -l -100 -- -r 64,1K -o P99_LATENCY,transaction_rate").unwrap();
         assert_eq!((s.length, s.request, s.answer), (Length::Transactions(100), 64, 1024));
-        assert_eq!(s.selected, Some((vec![Selector::Percentile(99.0), Selector::Rate], false)));
-        for (line, part) in [("-t TCP_STREAM", "iperf3"), ("-- -r 0", "range"), ("-- -o LATENCY", "MIN_LATENCY"), ("-l 0", "above 0")] {
+        assert_eq!(s.selected, Some((vec![Selector::Percentile(99), Selector::Rate], false)));
+        for (line, part) in [
+            ("-t TCP_STREAM", "iperf3"),
+            ("-t UDP_STREAM -- -r 8", "no -r"),
+            ("-t UDP_RR -- -r 70000", "65507"),
+            ("-- -r 0", "range"),
+            ("-- -o LATENCY", "MIN_LATENCY"),
+            ("-l 0", "above 0"),
+        ] {
             let message = parse(line).unwrap_err().in_full();
             assert!(message.contains(part), "{line}: {message}");
         }
