@@ -1,5 +1,7 @@
 //! `fabriscope demo`: the hands-on exercise of a tutorial, on simulated nodes, beside what the real ones printed.
 
+mod variants;
+
 use fabriscope_report::compare::{Beside, beside};
 use fabriscope_report::{Cell, Column, Grid, Measured, Outcome, Point};
 use fabriscope_tools::Tool;
@@ -13,10 +15,13 @@ use crate::progress::Progress;
 use fabriscope_lab::launch::Launch;
 use fabriscope_lab::published;
 
+use variants::VARIANTS;
+
 /// Runs perftest and the OSU benchmarks on two simulated nodes of RI2.
 ///
 /// Each tool prints in its own format. Behind its rows stand the figures that the HotI 2025 tutorial published for the
-/// real nodes, with the error of each point; below each table stand the errors of the table.
+/// real nodes, with the error of each point; below each table stand the errors of the table. Then come the exercises of
+/// which only pictures were published: MTU, inline data, and connections against datagrams.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -30,6 +35,7 @@ const EXAMPLES: &str = "\
 Examples:
   fabriscope demo
   fabriscope demo ri2-osu_bibw
+  fabriscope demo ri2-mtu ri2-inline frontera-rc-ud
   fabriscope validate             the same errors, and those of the other clusters";
 
 /// A tool with its options and the table that it is compared with.
@@ -54,8 +60,8 @@ const CLUSTER: &str = "ri2";
 
 /// Runs the command.
 pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
-    if let Some(unknown) = args.tables.iter().find(|name| !EXERCISES.iter().any(|e| e.table == *name)) {
-        let known: Vec<&str> = EXERCISES.iter().map(|e| e.table).collect();
+    let known: Vec<&str> = EXERCISES.iter().map(|e| e.table).chain(VARIANTS.iter().map(|e| e.name)).collect();
+    if let Some(unknown) = args.tables.iter().find(|name| !known.contains(&name.as_str())) {
         return Err(Failure::told(format!("the exercise has no table `{unknown}`"), format!("its tables are {}", known.join(", "))));
     }
     let parts = context.cluster(CLUSTER)?;
@@ -83,7 +89,11 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         }
         printed.push(json!({ "table": exercise.table, "command": command, "text": text }));
     }
-    outcome.set("exercises", printed).data_table("points", points).text("\n");
+    let mut ways = Vec::new();
+    for exercise in VARIANTS.iter().filter(|e| args.tables.is_empty() || args.tables.iter().any(|t| t == e.name)) {
+        ways.push(exercise.run(context, &mut outcome)?);
+    }
+    outcome.set("exercises", printed).set("ways", ways).data_table("points", points).text("\n");
     outcome.note("next: fabriscope explain ib_write_lat --on ri2 -s 64 shows where the time goes; fabriscope validate has all tables");
     args.output.write(&outcome, output)
 }
