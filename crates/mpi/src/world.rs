@@ -121,7 +121,7 @@ impl World {
                 single: *rules.single,
                 apply_overhead: *rules.apply_overhead,
             }),
-            atomics: matches!(target.interface, Interface::Verbs | Interface::Cxi)
+            atomics: matches!(target.interface, Interface::Verbs | Interface::Cxi | Interface::Portals)
                 && !matches!(mpi.transport, MpiTransport::Ud | MpiTransport::Srd),
             keeps,
             vectors: Vectors::default(),

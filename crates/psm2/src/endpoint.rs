@@ -105,7 +105,8 @@ impl Endpoint {
         let most = if flow == Flow::Pio { adapter.settings().pio_payload() } else { adapter.settings().parameters.mtu };
         let tiny = size <= library.parameters.tiny_limit && buffer == Buffer::Host;
         // The program's buffer is free when a copy was made.
-        let copied = blocking && flow == Flow::Pio && size <= most;
+        let replay = library.parameters.replay && flow == Flow::Pio;
+        let copied = flow == Flow::Pio && (replay || blocking && size <= most);
         let done = tiny || copied;
         let mut offset = 0;
         loop {
@@ -114,7 +115,7 @@ impl Endpoint {
             let kind = Kind::Message { number, tag, length: size, offset };
             let payload = if tiny { 0 } else { part };
             let finishes = (last && !done).then_some(request);
-            self.push(peer, flow, Item { kind, payload, asks: last && !tiny, finishes, place });
+            self.push(peer, flow, Item { kind, payload, asks: last && !tiny && !replay, finishes, place });
             offset += part;
             if last {
                 break;

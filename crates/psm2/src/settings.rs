@@ -1,6 +1,7 @@
 //! The numbers of an adapter and of the library, declared here alone; the catalogue gives them with their sources.
 //!
-//! Source of the library's: opa-psm2, `psm_config.h`, `ptl_ips/ips_proto_params.h` (the defaults of its environment variables).
+//! Source of the library's: opa-psm2, `psm_config.h`, `ptl_ips/ips_proto_params.h` (the defaults of its environment variables);
+//! libfabric, prov/opx (`fi_opx_endpoint.h`, `fi_opx(7)`: replay buffers, an acknowledgement for every 64 packets).
 
 use fabriscope_units::{Bytes, Ratio, Span, parameters};
 
@@ -87,7 +88,7 @@ impl AdapterSettings {
 }
 
 parameters! {
-    /// PSM2 below an MPI library.
+    /// PSM2, or libfabric's OPX provider, below an MPI library.
     pub struct LibraryParameters as "Psm2" {
         /// Longest message that travels in a header.
         pub tiny_limit: u32 from Bytes,
@@ -127,6 +128,10 @@ parameters! {
         pub grant: Span,
         /// Core time of registering a page that is not.
         pub page: Span,
+        /// The core keeps a copy of what it stores until that is acknowledged (OPX): eager sends are done when they are stored, and ask for
+        /// nothing. Without it (PSM2) the last packet of a message asks, and a send that nobody waits for is done when the answer comes.
+        #[serde(default)]
+        choice pub replay: bool,
     }
 }
 

@@ -59,6 +59,7 @@ pub(crate) fn library() -> Library {
             descriptor: ns(60),
             grant: ns(150),
             page: ns(100),
+            replay: false,
         },
         eager_device: 32_000,
         prefetch: 2,
@@ -220,7 +221,11 @@ const SIZES: [u32; 9] = [0, 8, 9, 4096, 15_999, 40_000, 64_000, 100_000, 500_001
 /// A thousand messages of random sizes with one tag. A message that took the place of another would be too long for some
 /// receive: the sum of the sizes is what the receives hold.
 fn exchange(loss: f64, seed: u64, messages: u32) -> Net {
-    let mut net = Net::new(adapter(), library(), 1, (loss, seed));
+    exchange_by(library(), loss, seed, messages)
+}
+
+fn exchange_by(library: Library, loss: f64, seed: u64, messages: u32) -> Net {
+    let mut net = Net::new(adapter(), library, 1, (loss, seed));
     let sizes: Vec<u32> = (0..messages).map(|at| SIZES[(at.wrapping_mul(2_654_435_761) >> 8) as usize % SIZES.len()] + at % 7).collect();
     let mut receives = Vec::new();
     // Half of the receives are there before, half come late.
@@ -258,6 +263,40 @@ fn also_where_one_packet_in_a_hundred_is_lost() {
     let net = exchange(1e-2, 5, 1000);
     assert!(net.lost > 100, "{} lost of {}", net.lost, net.sent);
     assert_eq!(net.blocks_in_use(), 0);
+}
+
+/// What the core keeps copies of is done when it is stored, is acknowledged by the 64 and arrives all the same.
+#[test]
+fn a_sender_with_copies_waits_for_nothing() {
+    let parameters = LibraryParameters { replay: true, sdma_limit: 16_384, eager_limit: 16_384, flow_credits: 256, ..library().parameters };
+    let opx = Library { parameters, ..library() };
+    for (size, at_once) in [(8, true), (4096, true), (16_384, true), (16_385, false)] {
+        for (library, done) in [(opx, at_once), (library(), size == 8)] {
+            let mut net = Net::new(adapter(), library, 1, (0.0, 1));
+            let receive = net.receive(1, Some(0), Some(5), size);
+            let send = net.send(0, 1, 5, size);
+            assert_eq!(net.processes[0].endpoint.is_done(send), done, "{size} B, copies: {}", library.parameters.replay);
+            net.run(LONG).unwrap();
+            assert!(net.processes[1].endpoint.is_done(receive));
+        }
+    }
+    // A hundred messages of one packet each: PSM2 answers them all, OPX the last of 64 and whoever asks in the end.
+    let [answered, silent] = [library(), opx].map(|library| {
+        let mut net = Net::new(adapter(), library, 1, (0.0, 1));
+        (0..100).for_each(|_| {
+            net.receive(1, Some(0), Some(5), 4096);
+        });
+        for _ in 0..100 {
+            net.send(0, 1, 5, 4096);
+            let now = net.processes[0].clock;
+            net.run(now + Span::from_us(3)).unwrap();
+        }
+        net.run(LONG).unwrap();
+        net.sent
+    });
+    assert!(answered > silent + 50, "{answered} and {silent} packets");
+    let net = exchange_by(opx, 1e-2, 5, 1000);
+    assert!(net.lost > 100 && net.blocks_in_use() == 0, "{} lost of {}", net.lost, net.sent);
 }
 
 #[test]

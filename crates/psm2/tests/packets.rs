@@ -60,6 +60,7 @@ fn library() -> Library {
             descriptor: ns(60),
             grant: ns(150),
             page: ns(100),
+            replay: false,
         },
         eager_device: 30_000,
         prefetch: 2,

@@ -13,7 +13,6 @@ use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_wire::AppWords;
 
 use super::interface::{Action, Interface};
-use super::settings::Settings;
 use super::socket::{Awaited, SocketError};
 
 /// The number of a datagram socket of an interface.
@@ -177,7 +176,7 @@ impl Interface {
         if bytes > LONGEST_DATAGRAM {
             return Err(SocketError::LongDatagram { bytes, most: LONGEST_DATAGRAM });
         }
-        let (cost, mtu) = (cost_of_sending(self.settings(), bytes), self.settings().mtu);
+        let settings = *self.settings();
         let own = &mut self.datagram_sockets[socket.0 as usize];
         own.sent += 1;
         let whole = Datagram {
@@ -189,7 +188,14 @@ impl Interface {
             payload: bytes,
             words,
         };
-        own.unsent += fragments(mtu, &whole).map(|packet| taken(packet.payload)).sum::<u64>();
+        let (mut packets, mut held) = (0, 0);
+        for packet in fragments(settings.mtu, &whole) {
+            (packets, held) = (packets + 1, held + taken(packet.payload));
+        }
+        own.unsent += held;
+        // Once for itself, once for each fragment beyond the first.
+        let costs = &settings.kernel;
+        let cost = costs.send_datagram + costs.send_packet * (packets - 1) + settings.payload(bytes.into());
         self.act(now + cost, Action::SendTo(socket, remote, whole));
         Ok(cost)
     }
@@ -232,13 +238,6 @@ fn fragments(mtu: u32, whole: &Datagram) -> impl Iterator<Item = Datagram> {
     let whole = *whole;
     let first = whole.fragment(0, mtu);
     std::iter::successors(Some(first), move |packet| (!packet.is_last()).then(|| whole.fragment(packet.offset + packet.bytes(), mtu)))
-}
-
-/// Core time of sending a datagram: once for itself, once for each fragment beyond the first.
-fn cost_of_sending(settings: &Settings, bytes: u32) -> Span {
-    let most = (settings.mtu - IP) / EIGHT * EIGHT;
-    let packets = if bytes + UDP <= settings.mtu - IP { 1 } else { (bytes + UDP).div_ceil(most) };
-    settings.kernel.send_datagram + settings.kernel.send_packet * u64::from(packets - 1) + settings.payload(bytes.into())
 }
 
 /// What a datagram, or a packet that waits for the adapter, takes of a buffer.

@@ -55,12 +55,12 @@ fn library<'t>(benchmark: &Benchmark, target: &'t Target) -> Result<(&'t Shmem, 
         return Err(UsageError::Conflict { what, remedy: "choose software with a [shmem] table".to_owned() });
     };
     let several = target.layout.nodes > 1;
-    let rdma = matches!(target.interface, Interface::Verbs | Interface::Cxi | Interface::Iwarp | Interface::Efa);
+    let rdma = matches!(target.interface, Interface::Verbs | Interface::Cxi | Interface::Iwarp | Interface::Efa | Interface::Portals);
     if several && (!rdma || target.rdma != Rdma::ReadWrite || mpi.psm2.is_some()) {
         let what = format!("{tool}: {} needs adapters that read and write the memory of their peers", shmem.library);
         return Err(UsageError::Conflict { what, remedy: "choose another cluster, or one node: --nodes 1".to_owned() });
     }
-    let atomics = matches!(target.interface, Interface::Verbs | Interface::Cxi);
+    let atomics = matches!(target.interface, Interface::Verbs | Interface::Cxi | Interface::Portals);
     if several && *shmem.atomics == SingleElement::Adapter && !atomics && benchmark.family == Family::Atomics {
         let what = format!("{tool}: the adapters have no atomics, and {} has no other way", shmem.library);
         return Err(UsageError::Conflict { what, remedy: "choose another cluster".to_owned() });
