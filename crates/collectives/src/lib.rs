@@ -22,6 +22,8 @@ pub mod names;
 mod operation;
 mod piece;
 pub mod proof;
+#[cfg(test)]
+mod rank_counts;
 pub mod reduce;
 pub mod reduce_scatter;
 mod reduction;

@@ -66,6 +66,7 @@ mod tests {
     use super::*;
     use crate::Operation;
     use crate::proof::Proof;
+    use crate::rank_counts::rank_counts;
     use crate::reduction::begin;
     use crate::reduction::tests::{proved, vectors};
 
@@ -87,7 +88,7 @@ mod tests {
 
     #[test]
     fn every_contribution_counts_once() {
-        for ranks in 1..=64 {
+        for ranks in rank_counts() {
             for vector in vectors(ranks) {
                 for algorithm in algorithms() {
                     let proof = of(algorithm, ranks, vector);

@@ -39,6 +39,7 @@ mod tests {
     use super::*;
     use crate::Operation;
     use crate::proof::prove;
+    use crate::rank_counts::rank_counts;
 
     fn algorithms() -> impl Iterator<Item = Algorithm> {
         let radices = [3, 4, 7]
@@ -50,7 +51,7 @@ mod tests {
     /// With d = ⌈log_radix n⌉: dissemination d rounds; a tree d at the root each way; recursive doubling ⌊log₂ n⌋ and two.
     #[test]
     fn nobody_leaves_early() {
-        for (algorithm, ranks) in algorithms().flat_map(|algorithm| (1..=64u32).map(move |ranks| (algorithm, ranks))) {
+        for (algorithm, ranks) in algorithms().flat_map(|algorithm| rank_counts().map(move |ranks| (algorithm, ranks))) {
             let proof = prove(&Operation::Barrier, ranks, |rank| algorithm.rounds(rank, ranks)).unwrap();
             let digits = |radix: u32| (0..).find(|digits| u64::from(radix).pow(*digits) >= u64::from(ranks)).unwrap();
             let (rounds, messages) = match algorithm {

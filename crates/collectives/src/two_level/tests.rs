@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::proof::{Proof, prove};
+use crate::rank_counts::rank_counts;
 use crate::round::Rounds;
 use crate::{Operation, Vector, allgather, alltoall, bcast, gather, received, scatter};
 
@@ -15,7 +16,7 @@ fn nodes(ranks: u32) -> impl Iterator<Item = Nodes> {
 }
 
 pub(super) fn layouts() -> impl Iterator<Item = (u32, Nodes)> {
-    (1..=64).flat_map(|ranks| nodes(ranks).map(move |nodes| (ranks, nodes)))
+    rank_counts().flat_map(|ranks| nodes(ranks).map(move |nodes| (ranks, nodes)))
 }
 
 fn proof(operation: &Operation, ranks: u32, what: &dyn std::fmt::Display, rounds: impl Fn(u32) -> Rounds) -> Proof {

@@ -176,7 +176,7 @@ impl Interface {
         if bytes > LONGEST_DATAGRAM {
             return Err(SocketError::LongDatagram { bytes, most: LONGEST_DATAGRAM });
         }
-        let settings = *self.settings();
+        let settings = &self.settings;
         let own = &mut self.datagram_sockets[socket.0 as usize];
         own.sent += 1;
         let whole = Datagram {

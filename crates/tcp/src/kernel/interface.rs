@@ -30,7 +30,7 @@ pub(super) enum Action {
 #[derive(Debug)]
 pub struct Interface {
     address: u32,
-    settings: Settings,
+    pub(super) settings: Settings,
     pub(super) sockets: Vec<Socket>,
     /// (our port, remote, remote port) → socket. Looked up only.
     pub(super) by_pair: BTreeMap<(u16, u32, u16), SocketId>,

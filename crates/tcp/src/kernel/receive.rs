@@ -237,7 +237,7 @@ impl Interface {
             self.queues[index].stage = Stage::Busy(from, None);
             return;
         }
-        let settings = *self.settings();
+        let settings = &self.settings;
         let (gro, longest) = (settings.kernel.receive_offload, settings.longest(true));
         let queue = &mut self.queues[index];
         let Some((_, mut landed)) = queue.ring.front().copied().filter(|(at, _)| *at <= now) else {

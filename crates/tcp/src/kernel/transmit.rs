@@ -1,6 +1,6 @@
 //! From the kernel to the wire: segments and datagrams, cut into packets as the adapter asks for them.
 
-use fabriscope_units::Time;
+use fabriscope_units::{Span, Time};
 use fabriscope_wire::{AppWords, TcpFlags};
 
 use super::datagram::{Datagram, DatagramSocketId};
@@ -114,7 +114,7 @@ impl Frame {
 impl Interface {
     /// The next packet to build, if its segment has reached the adapter.
     pub fn poll_packet(&mut self, now: Time) -> Option<Outgoing> {
-        let settings = *self.settings();
+        let settings = &self.settings;
         let frame = self.outgoing.front_mut().filter(|frame| frame.ready <= now)?;
         let starts_frame = frame.done == 0;
         let Cut { carried, bytes, done, last } = frame.cut(settings.mtu);
@@ -172,12 +172,12 @@ impl Interface {
 
     /// Hands down what TCP wants to send, the first segment at `at`; returns when the last one left.
     pub(super) fn push(&mut self, now: Time, id: SocketId, at: Time, by: By) -> Time {
-        let settings = *self.settings();
+        let settings = &self.settings;
         let socket = &mut self.sockets[id.0 as usize];
         let limit = settings.longest(true);
         // An adapter that does TCP needs no core for segments, and no doorbell for what it finds out itself.
-        let each = if settings.offload { fabriscope_units::Span::ZERO } else { settings.kernel.send_segment };
-        let doorbell = if settings.offload && by == By::Arrival { fabriscope_units::Span::ZERO } else { settings.doorbell };
+        let each = if settings.offload { Span::ZERO } else { settings.kernel.send_segment };
+        let doorbell = if settings.offload && by == By::Arrival { Span::ZERO } else { settings.doorbell };
         let mut ready = at;
         let mut count = 0;
         while let Some(mut segment) = socket.connection.poll_transmit(now, limit) {

@@ -313,20 +313,9 @@ async fn receive(
 }
 
 fn report(s: &Settings, streams: &[Stream]) -> ToolOutput {
-    let mut text = format!("Connecting to host {SERVER}, port {}\n", s.port);
-    if s.reverse {
-        text += &format!("Reverse mode, remote host {SERVER} is sending\n");
-    }
-    let id = |stream: usize| 5 + 2 * stream;
-    for (stream, own) in streams.iter().enumerate() {
-        text += &format!("[{:3}] local {CLIENT} port {} connected to {SERVER} port {}\n", id(stream), own.port, s.port);
-    }
+    let mut text = opening(s, streams);
     text += "[ ID] Interval           Transfer     Bitrate         Retr  Cwnd\n";
-    let rate = |bytes: u64, span: Span| {
-        let bits = if span == Span::ZERO { 0.0 } else { bytes as f64 * 8.0 / span.as_s_f64() };
-        s.format.map_or_else(|| units::bits(bits), |power| units::bits_in(bits, power))
-    };
-    let times = |begin: Span, end: Span| format!("{:6.2}-{:<6.2} sec", begin.as_s_f64(), end.as_s_f64());
+    let rate = |bytes: u64, span: Span| rate(s, bytes, span);
     let rounds = streams.iter().map(|own| own.intervals.len()).max().unwrap_or(0);
     for round in 0..rounds {
         let mut sum = (0, 0, Span::ZERO, Span::ZERO);
@@ -388,6 +377,33 @@ fn report(s: &Settings, streams: &[Stream]) -> ToolOutput {
         points.extend([point("cpu_sender", "%", sender), point("cpu_receiver", "%", receiver)]);
     }
     ToolOutput { text, points, ..ToolOutput::default() }
+}
+
+/// The lines before the first interval.
+fn opening(s: &Settings, streams: &[Stream]) -> String {
+    let mut text = format!("Connecting to host {SERVER}, port {}\n", s.port);
+    if s.reverse {
+        text += &format!("Reverse mode, remote host {SERVER} is sending\n");
+    }
+    for (stream, own) in streams.iter().enumerate() {
+        text += &format!("[{:3}] local {CLIENT} port {} connected to {SERVER} port {}\n", id(stream), own.port, s.port);
+    }
+    text
+}
+
+/// The number that the program gives a stream: that of its socket.
+const fn id(stream: usize) -> usize {
+    5 + 2 * stream
+}
+
+/// Bits of so many bytes in a time, in the unit that is asked for.
+fn rate(s: &Settings, bytes: u64, span: Span) -> String {
+    let bits = if span == Span::ZERO { 0.0 } else { bytes as f64 * 8.0 / span.as_s_f64() };
+    s.format.map_or_else(|| units::bits(bits), |power| units::bits_in(bits, power))
+}
+
+fn times(begin: Span, end: Span) -> String {
+    format!("{:6.2}-{:<6.2} sec", begin.as_s_f64(), end.as_s_f64())
 }
 
 /// What senders and receivers took of their cores, in per cent, and the line that says so.

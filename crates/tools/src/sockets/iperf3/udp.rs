@@ -14,7 +14,7 @@ use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::{AppWords, Lid};
 
 use super::super::units;
-use super::{CLIENT, Interval, Results, SERVER, Settings, Stream};
+use super::{Interval, Results, Settings, Stream, id, opening, rate, times};
 
 /// What the server found of a stream.
 #[derive(Debug, Clone, Copy, Default)]
@@ -124,20 +124,9 @@ async fn receive(process: &Process, results: &Results, stream: usize, socket: Da
 }
 
 pub(super) fn report(s: &Settings, streams: &[Stream]) -> ToolOutput {
-    let mut text = format!("Connecting to host {SERVER}, port {}\n", s.port);
-    if s.reverse {
-        text += &format!("Reverse mode, remote host {SERVER} is sending\n");
-    }
-    let id = |stream: usize| 5 + 2 * stream;
-    for (stream, own) in streams.iter().enumerate() {
-        let _ = writeln!(text, "[{:3}] local {CLIENT} port {} connected to {SERVER} port {}", id(stream), own.port, s.port);
-    }
+    let mut text = opening(s, streams);
     text += "[ ID] Interval           Transfer     Bitrate         Total Datagrams\n";
-    let rate = |bytes: u64, span: Span| {
-        let bits = if span == Span::ZERO { 0.0 } else { bytes as f64 * 8.0 / span.as_s_f64() };
-        s.format.map_or_else(|| units::bits(bits), |power| units::bits_in(bits, power))
-    };
-    let times = |begin: Span, end: Span| format!("{:6.2}-{:<6.2} sec", begin.as_s_f64(), end.as_s_f64());
+    let rate = |bytes: u64, span: Span| rate(s, bytes, span);
     let rounds = streams.iter().map(|own| own.intervals.len()).max().unwrap_or(0);
     for round in 0..rounds {
         for (stream, own) in streams.iter().enumerate() {
