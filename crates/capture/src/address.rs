@@ -23,6 +23,10 @@ impl Address {
     pub const fn of(endpoint: u32) -> Address {
         Address(endpoint.wrapping_add(1))
     }
+    /// The adapter; `None` where it is not known.
+    pub const fn endpoint(self) -> Option<u32> {
+        self.0.checked_sub(1)
+    }
     /// The Ethernet address; locally administered.
     #[must_use]
     pub const fn mac(self) -> [u8; 6] {

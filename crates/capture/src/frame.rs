@@ -7,6 +7,8 @@
 //! Not modelled: the Ethernet FCS (captures leave it out); bits of the message sequence number above the 16th, and the
 //! payload where programs have no memory: both are zero.
 
+use std::num::NonZeroU32;
+
 use fabriscope_engine::{Seen, Sighting};
 use fabriscope_verbs::{Ext, Packet, PacketFlags};
 use fabriscope_wire::ultra::ULTRA_ETHERNET_PORT;
@@ -26,6 +28,8 @@ pub struct Framing {
     pub layer: LinkLayer,
     /// The network is Slingshot, whose own layout is not published.
     pub slingshot: bool,
+    /// Adapters of an InfiniBand subnet, where routers join several.
+    pub subnet: Option<NonZeroU32>,
 }
 
 /// What stands in a capture in the place of packets whose layout is not published.
@@ -46,7 +50,19 @@ impl Framing {
     /// The packets of a link layer.
     #[must_use]
     pub const fn of(layer: LinkLayer) -> Framing {
-        Framing { layer, slingshot: false }
+        Framing { layer, slingshot: false, subnet: None }
+    }
+
+    /// The layers below the transport of a packet from one adapter to another: between subnets of InfiniBand with a global route header.
+    fn layer_between(&self, from: Address, to: Address) -> LinkLayer {
+        match (self.layer, self.subnet) {
+            (LinkLayer::InfiniBand, Some(adapters)) => {
+                let subnets = [from, to].map(|end| end.endpoint().map(|adapter| adapter / adapters));
+                let known = subnets.iter().all(Option::is_some);
+                if known && subnets[0] != subnets[1] { LinkLayer::InfiniBandGrh } else { LinkLayer::InfiniBand }
+            }
+            (layer, _) => layer,
+        }
     }
 
     /// Whether packets that are delivered so are written with the headers of Ultra Ethernet.
@@ -133,7 +149,7 @@ impl Framing {
         let mut frame = Vec::with_capacity(length + 64);
         let covered = self.envelope(&mut frame, (from, to), (lane, Udp::ROCE_V2), packet, length);
         frame.extend(transport);
-        let crc = icrc(self.layer, &frame[covered..])?;
+        let crc = icrc(self.layer_between(from, to), &frame[covered..])?;
         frame.extend(crc.to_le_bytes());
         if !self.layer.is_ethernet() {
             let crc = vcrc(&frame);
@@ -165,9 +181,9 @@ impl Framing {
             dgid: to.gid(),
         };
         let udp = Udp { source: FIRST_PORT | packet.entropy & !FIRST_PORT, destination: port, length: (Udp::BYTES + length) as u16 };
-        match self.layer {
-            LinkLayer::InfiniBand | LinkLayer::InfiniBandGrh => {
-                let global = self.layer == LinkLayer::InfiniBandGrh;
+        match self.layer_between(from, to) {
+            layer @ (LinkLayer::InfiniBand | LinkLayer::InfiniBandGrh) => {
+                let global = layer == LinkLayer::InfiniBandGrh;
                 let bytes = Lrh::BYTES + if global { Grh::BYTES } else { 0 } + length;
                 let next = if global { NextHeader::Grh } else { NextHeader::Bth };
                 let lrh = Lrh { vl: lane & 0xF, sl: packet.sl & 0xF, next, dlid: to.lid(), words: (bytes / 4) as u16, slid: from.lid() };

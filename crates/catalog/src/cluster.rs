@@ -253,6 +253,10 @@ pub struct Cluster {
     /// Whether switches drop packets of partitions that the adapter at a port has no part in.
     #[serde(default)]
     pub partition_enforcement: PartitionEnforcement,
+    /// Nodes of an InfiniBand subnet, where routers join several: packets from one to another carry a global route header. The routers are
+    /// switches of the topology, as `switch_levels` says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subnet_nodes: Option<u32>,
     /// Name of the switch; none where nodes are wired to each other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switch: Option<String>,
@@ -356,6 +360,9 @@ pub struct ResolvedCluster {
     pub partitions: Partitions,
     /// Whether switches drop packets of partitions that the adapter at a port has no part in.
     pub partition_enforcement: PartitionEnforcement,
+    /// Nodes of an InfiniBand subnet, where routers join several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subnet_nodes: Option<u32>,
     /// The switch; none where nodes are wired to each other.
     pub switch: Option<Switch>,
     /// Other switches by level, leaves first; empty where all are alike.

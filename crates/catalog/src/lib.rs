@@ -37,6 +37,7 @@ mod resolve_switches;
 mod schema;
 mod sourced;
 mod stop;
+mod subnets;
 mod suggest;
 mod switch_levels;
 mod table;

@@ -99,6 +99,7 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
         multicast: cluster.multicast.clone(),
         partitions: cluster.partitions.clone(),
         partition_enforcement: cluster.partition_enforcement,
+        subnet_nodes: cluster.subnet_nodes,
         line: cluster.line.clone(),
         noise: cluster.noise,
         switch: usual,
@@ -129,6 +130,7 @@ fn check(resolved: &ResolvedCluster, topology: &Topology) -> Result<(), Problem>
     crate::link_retry::check(&resolved.line)?;
     crate::identity::check(resolved)?;
     crate::ip::check(resolved)?;
+    crate::subnets::check(resolved)?;
     fits_topology(resolved, topology)?;
     crate::resolve_switches::check(resolved)
 }

@@ -78,6 +78,10 @@ pub(crate) fn fabric(parts: &ResolvedCluster) -> Result<(), Unsupported> {
     if !parts.partitions.is_empty() || parts.partition_enforcement != PartitionEnforcement::Off {
         return Err(refusal(Feature::Partitions, "partitions", "use the packet engine, or remove [partitions]"));
     }
+    if parts.subnet_nodes.is_some() {
+        let help = "use the packet engine, or remove `subnet_nodes`";
+        return Err(refusal(Feature::Subnets, "headers of packets between subnets", help));
+    }
     if parts.noise.is_some() {
         return Err(refusal(Feature::Noise, "interruptions of cores", "use the packet engine, or remove [noise]"));
     }

@@ -40,6 +40,8 @@ pub enum Feature {
     Classes,
     /// Partitions.
     Partitions,
+    /// Routers between subnets.
+    Subnets,
     /// Rates that connections keep to.
     RateLimit,
     /// Links that retry, rest or run at another width.
@@ -79,6 +81,7 @@ impl fmt::Display for Feature {
             Feature::Recovery => "retransmission settings",
             Feature::Classes => "classes",
             Feature::Partitions => "partitions",
+            Feature::Subnets => "subnets",
             Feature::RateLimit => "rate limit",
             Feature::LinkRetry => "link-level retry",
             Feature::Noise => "noise of operating systems",

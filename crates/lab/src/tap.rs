@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use fabriscope_capture::{Address, Format, Framing, Interface, LARGEST_SUBNET, write};
@@ -54,7 +55,7 @@ impl CaptureRequest {
         let mut taps = Taps {
             file: file.clone(),
             format,
-            framing: Framing { slingshot, ..Framing::of(layer) },
+            framing: Framing { slingshot, subnet: cluster.parts.subnet_nodes.and_then(NonZeroU32::new), ..Framing::of(layer) },
             // No frame is so long: all of it is kept.
             snap: self.snap.unwrap_or(u32::MAX),
             interfaces: Vec::new(),

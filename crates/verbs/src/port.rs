@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::num::NonZeroU32;
 use std::sync::LazyLock;
 
 use fabriscope_units::{Bytes, Time};
@@ -30,6 +31,8 @@ pub(crate) struct Port {
     pub(crate) datagram_mtu: Bytes,
     /// Bytes more where the packet goes to a group: InfiniBand then has a global route header (IBA vol. 1 §9.6.1.2).
     pub(crate) mcast_overhead: u16,
+    /// Adapters of a subnet, where routers join several.
+    pub(crate) subnet: Option<NonZeroU32>,
     /// Slots of queue pairs with an acknowledgement to send.
     pub(crate) acks: VecDeque<u32>,
     /// Queue pairs with requests or READ responses to send, served in turn: `slot << 1 | is_response`.
@@ -79,6 +82,7 @@ impl Port {
             overhead: &OVERHEADS[link_layer as usize],
             datagram_mtu: Mtu::B4096.bytes(),
             mcast_overhead: if link_layer == LinkLayer::InfiniBand { Grh::BYTES as u16 } else { 0 },
+            subnet: None,
             acks: VecDeque::new(),
             turns: VecDeque::new(),
             aside: VecDeque::new(),
@@ -105,6 +109,10 @@ impl Port {
         }
     }
 
+    /// Whether packets to `dest` go through a router.
+    pub(crate) fn leaves_subnet(&self, dest: Lid) -> bool {
+        self.subnet.is_some_and(|adapters| dest.mlid().is_none() && dest.0 / adapters != self.lid.0 / adapters)
+    }
     /// The timer of `slot` may run out at `at`.
     pub(crate) fn set_timer(&mut self, at: Time, slot: u32) {
         self.timers.push(Reverse((at, slot)));

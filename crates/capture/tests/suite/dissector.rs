@@ -4,6 +4,7 @@
 
 use crate::pair;
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 use std::process::Command;
 
 use fabriscope_capture::{Format, Framing, Interface, write};
@@ -312,6 +313,21 @@ fn datagrams_of_sockets() {
         });
         assert_eq!(words.collect::<Vec<_>>(), [(128, 0), (1500, 0x2000), (1500, 0x2000 | 185), (68, 370)]);
     }
+}
+
+/// Between subnets a packet has a global route header, within one it has none.
+#[test]
+fn packets_between_subnets() {
+    let framing = Framing { subnet: NonZeroU32::new(1), ..Framing::of(LinkLayer::InfiniBand) };
+    let packet = Packet { dest: Lid(1), dest_qp: 3, payload: 64, opcode: Opcode::UD_SEND_ONLY.as_u8(), ..Packet::default() };
+    let seen: Vec<Sighting> = vec![sighting(0, 0, packet, Some(Ext { qkey: 5, ..Ext::default() }))];
+    let lines = dissected("subnets", framing, Format::Pcap, &seen);
+    assert!(lines.len() == 1 && lines[0][6].is_empty(), "{lines:?}");
+    let [far, near] =
+        [framing, Framing { subnet: NonZeroU32::new(8), ..framing }].map(|framing| framing.frame(&seen[0].seen, [0; 6]).unwrap());
+    assert_eq!(far.len(), near.len() + 40);
+    // The local header says that a global one follows (LNH 3), which says version 6 and who sends.
+    assert_eq!((far[1] & 3, near[1] & 3, far[8] >> 4), (3, 2, 6));
 }
 
 #[test]

@@ -62,7 +62,7 @@ fn learnt(cluster: &str, loss: Loss, operation: fn(u64, u64) -> AtomicOp) -> (Ve
 fn each_atomic_by_message_takes_effect_once() {
     // Sixty additions of 1 find 0, 1, … 59, and leave 60: twenty by a rank of the target's node, forty by messages over rings, sends, datagrams
     // in any order, and iWARP.
-    for cluster in ["ri2", "betzy-hdr", "lumi-c", "aws-c5n-efa", "lab-iwarp-t6"] {
+    for cluster in ["ri2", "betzy-hdr", "lumi-c", "aws-c5n-efa", "lab-iwarp-t6", "lab-bxi"] {
         for loss in [Loss::None, LOSSY] {
             let (old, left) = learnt(cluster, loss, |_, _| AtomicOp::Add(1));
             assert_eq!((old, left), ((0..3 * TURNS).collect(), 3 * TURNS), "{cluster}, {loss:?}");

@@ -86,7 +86,7 @@ fn cases() -> impl Strategy<Value = (Tags, Patterns)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn receives_choose_among_messages_that_wait((tags, patterns) in cases(), cluster in prop::sample::select(vec!["ri2", "lumi-c", "alaska-roce25"])) {
+    fn receives_choose_among_messages_that_wait((tags, patterns) in cases(), cluster in prop::sample::select(vec!["ri2", "lumi-c", "alaska-roce25", "lab-bxi"])) {
         let taken = unexpected(&tags, &patterns);
         // A wildcard may take the message of a receive behind it, which then waits for ever; such cases are no programs.
         prop_assume!(taken.iter().all(Option::is_some));
@@ -95,7 +95,7 @@ proptest! {
     }
 
     #[test]
-    fn messages_choose_among_receives_that_wait((tags, patterns) in cases(), cluster in prop::sample::select(vec!["ri2", "lumi-c", "aws-c5n-efa"])) {
+    fn messages_choose_among_receives_that_wait((tags, patterns) in cases(), cluster in prop::sample::select(vec!["ri2", "lumi-c", "aws-c5n-efa", "lab-bxi"])) {
         let taken = posted(&tags, &patterns);
         prop_assume!(taken.iter().all(Option::is_some));
         let receives = patterns.iter().zip(taken).map(|(pattern, message)| (*pattern, length(message.unwrap()))).collect();

@@ -11,7 +11,8 @@ use fabriscope_units::{Span, Time};
 
 /// Clusters whose libraries differ in all that matters here: a ring written by RDMA, sends, tags matched by the adapter (hpcx, cxi), PSM2,
 /// SRD that delivers in any order, RoCE, TCP in the adapter.
-const CLUSTERS: [&str; 8] = ["ri2", "alaska-roce25", "betzy-hdr", "csd3-opa", "lumi-c", "aws-c5n-efa", "oci-optimized3", "lab-iwarp-t6"];
+const CLUSTERS: [&str; 10] =
+    ["ri2", "alaska-roce25", "betzy-hdr", "csd3-opa", "lumi-c", "aws-c5n-efa", "oci-optimized3", "lab-iwarp-t6", "lab-cn5000", "lab-bxi"];
 
 /// What a rank does: sends and receives in order, or leaves its core.
 #[derive(Debug, Clone)]
@@ -178,7 +179,7 @@ fn any_source_takes_all_of_several() {
 #[test]
 fn a_message_longer_than_its_receive_is_an_error() {
     // MPI_ERR_TRUNCATE, eager and rendezvous, whichever comes first.
-    for cluster in ["ri2", "alaska-roce25", "csd3-opa", "lumi-c"] {
+    for cluster in ["ri2", "alaska-roce25", "csd3-opa", "lumi-c", "lab-cn5000", "lab-bxi"] {
         for size in [100, 300_000] {
             for wait in [Span::ZERO, Span::from_us(300)] {
                 let receives = vec![Away(wait), Recv { from: Some(0), tag: Some(0), size: size - 1 }];

@@ -26,7 +26,7 @@ fn puts_and_gets_bring_what_was_there() {
     // Both ranks fill 8 KiB. Rank 0 puts bytes 100..3100 of its own to 500.. of rank 1, and gets 4000..8000 of rank 1 to 200... Nothing
     // beside these places changes.
     const LENGTH: u64 = 8192;
-    for cluster in ["ri2", "betzy-hdr", "lumi-c"] {
+    for cluster in ["ri2", "betzy-hdr", "lumi-c", "lab-bxi"] {
         let parts = machine::parts(cluster);
         let world = World::with_contents(parts.sole().software.mpi.as_ref().unwrap(), &machine::target(&parts), 2);
         let after = Record::new([vec![0u8; LENGTH as usize], vec![0u8; LENGTH as usize]]);

@@ -9,11 +9,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use fabriscope_units::{Bytes, Span, Time};
+use fabriscope_units::Time;
 use fabriscope_wire::AppWords;
 
-use super::interface::{Action, Interface};
-use super::socket::{Awaited, SocketError};
+use super::socket::Awaited;
 
 /// The number of a datagram socket of an interface.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -83,13 +82,64 @@ pub(super) struct DatagramSocket {
     arrived: VecDeque<(Time, Message)>,
     /// Of the receive buffer.
     held: u64,
-    dropped: u64,
+    /// Found it full.
+    pub dropped: u64,
     /// Bytes of datagrams of which fragments are missing, by sender and identification.
     partial: BTreeMap<(u32, u32), u32>,
     sent: u32,
 }
 
 impl DatagramSocket {
+    /// A socket at a port, with so much room in each direction.
+    pub fn new(port: u16, queue: usize, buffer: u64) -> DatagramSocket {
+        DatagramSocket {
+            port,
+            queue,
+            send_buffer: buffer,
+            receive_buffer: buffer,
+            unsent: 0,
+            writable: Time::ZERO,
+            arrived: VecDeque::new(),
+            held: 0,
+            dropped: 0,
+            partial: BTreeMap::new(),
+            sent: 0,
+        }
+    }
+    /// The program sends `bytes`: the datagram, and its packets where those of IP have `mtu` bytes.
+    pub fn give(&mut self, mtu: u32, destination: u16, bytes: u32, words: Option<AppWords>) -> (Datagram, u64) {
+        self.sent += 1;
+        let whole = Datagram {
+            source: self.port,
+            destination,
+            identification: u32::from(self.port) << 16 ^ self.sent,
+            length: bytes,
+            offset: 0,
+            payload: bytes,
+            words,
+        };
+        let mut packets = 0;
+        for packet in fragments(mtu, &whole) {
+            packets += 1;
+            self.unsent += taken(packet.payload);
+        }
+        (whole, packets)
+    }
+    /// The oldest datagram that had arrived by `now`, if there is one.
+    pub fn take(&mut self, now: Time) -> Option<Message> {
+        self.arrived.front().filter(|(at, _)| *at <= now)?;
+        let (_, message) = self.arrived.pop_front()?;
+        self.held -= taken(message.bytes);
+        Some(message)
+    }
+    /// Since when the condition holds, if it does.
+    pub fn ready_at(&self, awaited: Awaited) -> Option<Time> {
+        match awaited {
+            Awaited::Connected => Some(Time::ZERO),
+            Awaited::Readable => self.arrived.front().map(|(at, _)| *at),
+            Awaited::Writable => self.has_room().then_some(self.writable),
+        }
+    }
     /// The adapter has taken a packet; `true` if that makes the socket writable.
     pub fn taken(&mut self, now: Time, packet: &Datagram) -> bool {
         let was = self.has_room();
@@ -125,114 +175,6 @@ impl DatagramSocket {
     }
 }
 
-/// For programs: what system calls on sockets of UDP do. Times are those of the program's clock, which may run ahead.
-impl Interface {
-    /// `socket` and `bind` by the program `owner`, to a port that is free if none is given; `buffers` as `SO_SNDBUF` and `SO_RCVBUF`.
-    ///
-    /// # Errors
-    /// The port is in use.
-    pub fn bind(&mut self, owner: u32, port: Option<u16>, buffers: Option<Bytes>) -> Result<DatagramSocketId, SocketError> {
-        let port = match port {
-            Some(port) if self.bound.contains_key(&port) => return Err(SocketError::PortInUse { port }),
-            Some(port) => port,
-            None => self.free_port(),
-        };
-        let id = DatagramSocketId(self.datagram_sockets.len() as u32);
-        let buffer = buffers.map_or(self.settings().kernel.datagram_buffer, |asked| Bytes(2 * asked.0)).0;
-        let queue = self.queue(owner);
-        self.datagram_sockets.push(DatagramSocket {
-            port,
-            queue,
-            send_buffer: buffer,
-            receive_buffer: buffer,
-            unsent: 0,
-            writable: Time::ZERO,
-            arrived: VecDeque::new(),
-            held: 0,
-            dropped: 0,
-            partial: BTreeMap::new(),
-            sent: 0,
-        });
-        self.bound.insert(port, id);
-        Ok(id)
-    }
-    /// The port of a socket.
-    #[must_use]
-    pub fn port(&self, socket: DatagramSocketId) -> u16 {
-        self.datagram_sockets[socket.0 as usize].port
-    }
-    /// `sendto` of `bytes` that were copied until `now`; returns the core time of sending them.
-    ///
-    /// # Errors
-    /// More bytes than a datagram of IP holds.
-    pub fn send_to(
-        &mut self,
-        now: Time,
-        socket: DatagramSocketId,
-        (remote, port): (u32, u16),
-        bytes: u32,
-        words: Option<AppWords>,
-    ) -> Result<Span, SocketError> {
-        if bytes > LONGEST_DATAGRAM {
-            return Err(SocketError::LongDatagram { bytes, most: LONGEST_DATAGRAM });
-        }
-        let settings = &self.settings;
-        let own = &mut self.datagram_sockets[socket.0 as usize];
-        own.sent += 1;
-        let whole = Datagram {
-            source: own.port,
-            destination: port,
-            identification: u32::from(own.port) << 16 ^ own.sent,
-            length: bytes,
-            offset: 0,
-            payload: bytes,
-            words,
-        };
-        let (mut packets, mut held) = (0, 0);
-        for packet in fragments(settings.mtu, &whole) {
-            (packets, held) = (packets + 1, held + taken(packet.payload));
-        }
-        own.unsent += held;
-        // Once for itself, once for each fragment beyond the first.
-        let costs = &settings.kernel;
-        let cost = costs.send_datagram + costs.send_packet * (packets - 1) + settings.payload(bytes.into());
-        self.act(now + cost, Action::SendTo(socket, remote, whole));
-        Ok(cost)
-    }
-    /// `recvfrom`: the oldest datagram that had arrived by `now`, if there is one.
-    pub fn receive_from(&mut self, now: Time, socket: DatagramSocketId) -> Option<Message> {
-        let socket = &mut self.datagram_sockets[socket.0 as usize];
-        socket.arrived.front().filter(|(at, _)| *at <= now)?;
-        let (_, message) = socket.arrived.pop_front()?;
-        socket.held -= taken(message.bytes);
-        Some(message)
-    }
-    /// Since when the condition holds, if it does.
-    #[must_use]
-    pub fn datagrams_ready_at(&self, socket: DatagramSocketId, awaited: Awaited) -> Option<Time> {
-        let socket = self.datagram_sockets.get(socket.0 as usize)?;
-        match awaited {
-            Awaited::Connected => Some(Time::ZERO),
-            Awaited::Readable => socket.arrived.front().map(|(at, _)| *at),
-            Awaited::Writable => socket.has_room().then_some(socket.writable),
-        }
-    }
-    /// The program of a socket is busy until `now`; returns what interrupts took from its core since it last said so.
-    pub fn datagram_busy_until(&mut self, socket: DatagramSocketId, now: Time) -> Span {
-        self.queues[self.datagram_sockets[socket.0 as usize].queue].busy_until(now)
-    }
-    /// Core time that interrupts for the program of a socket have taken so far, on whatever core.
-    #[must_use]
-    pub fn datagram_interrupt_time(&self, socket: DatagramSocketId) -> Span {
-        self.queues[self.datagram_sockets[socket.0 as usize].queue].handled
-    }
-    /// Datagrams that found the receive buffer full.
-    #[must_use]
-    pub fn dropped(&self, socket: DatagramSocketId) -> u64 {
-        self.datagram_sockets[socket.0 as usize].dropped
-    }
-}
-
 /// The packets of a datagram.
 fn fragments(mtu: u32, whole: &Datagram) -> impl Iterator<Item = Datagram> {
     let whole = *whole;
@@ -251,8 +193,6 @@ const UDP: u32 = 8;
 const IP: u32 = 20;
 /// Fragments begin at multiples of it. Basis: standard, RFC 791.
 const EIGHT: u32 = 8;
-/// The largest packet of IPv4 less both headers. Basis: standard, RFC 791.
-const LONGEST_DATAGRAM: u32 = 65_507;
 /// What buffers count for a packet beside its bytes: the kernel's record of it, and what its data are rounded up to. Basis: estimated (Linux on
 /// x86-64: 232 B of `sk_buff`, 320 B of `skb_shared_info`, headers and room before them, in blocks of 2 KiB for packets of 1500 B).
 const BOOKKEEPING: u64 = 768;

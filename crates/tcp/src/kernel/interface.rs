@@ -1,6 +1,6 @@
 //! A network interface of the kernel: the sockets of a node at one port of an adapter, and what system calls do with them.
 //!
-//! [`super::transmit`] has the way down to the adapter, [`super::receive`] the way up, [`super::datagram`] the sockets of UDP.
+//! `transmit` has the way down to the adapter, `receive` the way up, `udp` the calls on sockets of UDP.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,11 +8,11 @@ use fabriscope_units::{Span, Time};
 use fabriscope_wire::AppWords;
 
 use super::datagram::{Datagram, DatagramSocket, DatagramSocketId};
+use super::frame::Frame;
 use super::moderation::Moderation;
-use super::receive::{FromWire, Landed, Queue};
+use super::queue::{FromWire, Landed, Queue};
 use super::settings::Settings;
 use super::socket::{Awaited, Socket, SocketError, SocketId, SocketOptions, SocketView, initial};
-use super::transmit::Frame;
 use super::words::StreamWords;
 use crate::config::Config;
 use crate::connection::Connection;

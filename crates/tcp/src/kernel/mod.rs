@@ -12,19 +12,22 @@
 //! InfiniBand under connected mode, growth of buffers (they have their largest size at once).
 
 mod datagram;
+mod frame;
 mod interface;
 mod moderation;
+mod queue;
 mod receive;
 mod settings;
 mod socket;
 mod transmit;
+mod udp;
 mod words;
 
 #[cfg(test)]
 mod tests;
 
 pub use datagram::{Datagram, DatagramSocketId, Message};
+pub use frame::{Carried, Outgoing};
 pub use interface::Interface;
 pub use settings::{Frames, Framing, KernelParameters, Settings, SettingsError};
 pub use socket::{Awaited, SocketError, SocketId, SocketOptions, SocketView};
-pub use transmit::{Carried, Outgoing};

@@ -1,6 +1,7 @@
 //! perftest from the command line to the table, on simulated clusters.
 
 use crate::machine;
+use fabriscope_catalog::ResolvedCluster;
 use fabriscope_platform::Target;
 use machine::{column, parts, ri2, run, run_for, run_on, target};
 
@@ -123,4 +124,16 @@ fn a_device_is_a_nic_of_the_node() {
     let (output, _) = run_on(&ri2(2, 2), "ib_write_lat -d mlx5_1 -n 10");
     // Endpoints are counted node by node: the second NICs are LIDs 2 and 4.
     assert!(output.text.contains(" local address: LID 0x02 ") && output.text.contains(" remote address: LID 0x04 "), "{}", output.text);
+}
+
+/// Packets that leave their subnet have a header of 40 B more, those within it have none. The two nodes are at one switch.
+#[test]
+fn packets_between_subnets_have_a_global_header() {
+    let within = parts("lab-ib-router");
+    let with = |subnet_nodes| ResolvedCluster { subnet_nodes, ..within.clone() };
+    let latency = |parts: &ResolvedCluster| column(&run_on(parts, "ib_write_lat -n 20 -s 8").0, "latency")[0].1;
+    assert_eq!(latency(&within), latency(&with(None)), "nodes of one subnet");
+    // 40 B at 100 Gb/s are 3.2 ns, once on a way that is cut through.
+    let header = latency(&with(Some(1))) - latency(&within);
+    assert!((header - 0.0032).abs() < 0.0002, "{header} us");
 }

@@ -12,7 +12,7 @@
 //!   the entry is visible.
 
 use fabriscope_units::Time;
-use fabriscope_wire::{Opcode, Transport as Code};
+use fabriscope_wire::{Grh, Opcode, Transport as Code};
 
 use crate::attr::QpState;
 use crate::counts::NicCounts;
@@ -51,6 +51,12 @@ impl Nic {
             && let Some(transmit) = &mut transmit
         {
             self.stamp(transmit, side);
+        }
+        if self.port.subnet.is_some()
+            && let Some(transmit) = &mut transmit
+            && self.port.leaves_subnet(transmit.packet.dest)
+        {
+            transmit.packet.wire_bytes += Grh::BYTES as u16;
         }
         transmit
     }

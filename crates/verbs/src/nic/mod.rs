@@ -11,6 +11,8 @@ pub mod partition;
 mod posting;
 pub mod shortening;
 
+use std::num::NonZeroU32;
+
 use fabriscope_prefetch::prefetch_lines;
 use fabriscope_units::{Bytes, Time};
 use fabriscope_wire::{LinkLayer, Mtu};
@@ -51,6 +53,9 @@ pub struct NicConfig {
     pub iwarp: Option<IwarpSettings>,
     /// Reliable connections take packets in any order, unless their attributes say otherwise.
     pub any_order: bool,
+    /// Adapters of an InfiniBand subnet, numbered one subnet after the other, where routers join several: packets to another one have a global
+    /// route header.
+    pub subnet: Option<NonZeroU32>,
 }
 
 impl Default for NicConfig {
@@ -64,6 +69,7 @@ impl Default for NicConfig {
             coalescing: AckCoalescing::STANDARD,
             iwarp: None,
             any_order: false,
+            subnet: None,
         }
     }
 }
@@ -145,6 +151,7 @@ impl Nic {
         (port.congestion, port.datagram_mtu, port.coalescing) = (config.congestion, config.datagram_mtu, config.coalescing);
         port.iwarp = config.iwarp.map(Box::new);
         port.any_order = config.any_order;
+        port.subnet = config.subnet;
         Nic {
             qps: Vec::new(),
             port,
