@@ -24,6 +24,7 @@ impl Address {
         Address(endpoint.wrapping_add(1))
     }
     /// The adapter; `None` where it is not known.
+    #[must_use]
     pub const fn endpoint(self) -> Option<u32> {
         self.0.checked_sub(1)
     }

@@ -10,7 +10,7 @@
 use std::num::NonZeroU32;
 
 use fabriscope_engine::{Seen, Sighting};
-use fabriscope_verbs::{Ext, Packet, PacketFlags};
+use fabriscope_verbs::{Ext, Lid, Packet, PacketFlags};
 use fabriscope_wire::ultra::ULTRA_ETHERNET_PORT;
 use fabriscope_wire::{
     Aeth, AtomicAckEth, AtomicEth, Bth, Delivery, Deth, Ethernet, Grh, Ieth, ImmDt, Ipv4, LinkLayer, Lrh, NextHeader, Opcode,
@@ -57,9 +57,9 @@ impl Framing {
     fn layer_between(&self, from: Address, to: Address) -> LinkLayer {
         match (self.layer, self.subnet) {
             (LinkLayer::InfiniBand, Some(adapters)) => {
-                let subnets = [from, to].map(|end| end.endpoint().map(|adapter| adapter / adapters));
-                let known = subnets.iter().all(Option::is_some);
-                if known && subnets[0] != subnets[1] { LinkLayer::InfiniBandGrh } else { LinkLayer::InfiniBand }
+                let apart = |from, to| !Lid(from).shares_subnet(Lid(to), adapters);
+                let routed = from.endpoint().zip(to.endpoint()).is_some_and(|(from, to)| apart(from, to));
+                if routed { LinkLayer::InfiniBandGrh } else { LinkLayer::InfiniBand }
             }
             (layer, _) => layer,
         }
@@ -200,16 +200,7 @@ impl Framing {
             }
             LinkLayer::RoceV2Ipv4 => {
                 frame.extend(ethernet(Ethernet::IPV4));
-                let ip = Ipv4 {
-                    dscp,
-                    ecn,
-                    total_length: (Ipv4::BYTES + Udp::BYTES + length) as u16,
-                    time_to_live: TIME_TO_LIVE,
-                    protocol: Udp::PROTOCOL,
-                    source: from.ipv4(),
-                    destination: to.ipv4(),
-                };
-                frame.extend(ip.encode());
+                frame.extend(ip::header(Udp::PROTOCOL, Udp::BYTES + length, (from, to), (dscp, ecn)).encode());
                 frame.extend(udp.encode());
                 Ethernet::BYTES
             }

@@ -2,8 +2,8 @@
 //!
 //! Source: RFC 9293 §3.1 (header, checksum over the pseudo header), RFC 791; RFC 4391 §6 (IP over InfiniBand: the EtherType and two
 //! reserved bytes behind the headers of a datagram).
-//! Modelled: both checksums of TCP, fragments of UDP (without a checksum), options of TCP as the connection has them; the frames of iWARP (MPA, DDP, RDMAP) in the stream of their
-//! connection.
+//! Modelled: both checksums of TCP, fragments of UDP (without a checksum), options of TCP as the connection has them; the frames of iWARP
+//! (MPA, DDP, RDMAP) in the stream of their connection.
 //! Not modelled: the bytes of the payload of sockets, which are zero; the request and answer with which iWARP's connections open, and
 //! markers; numbers of IPoIB's queue pairs, which a subnet manager hands out; the ECT
 //! bits of what was not marked.
@@ -25,41 +25,34 @@ pub(crate) fn datagram(tcp: &Tcp, payload: &[u8], (from, to): (Address, Address)
     covered.extend((segment.len() as u16).to_be_bytes());
     covered.extend_from_slice(&segment);
     segment[CHECKSUM..CHECKSUM + 2].copy_from_slice(&checksum(&covered).to_be_bytes());
-    let ip = Ipv4 {
-        dscp,
-        ecn,
-        total_length: (Ipv4::BYTES + segment.len()) as u16,
-        time_to_live: TIME_TO_LIVE,
-        protocol: Tcp::PROTOCOL,
-        source: from.ipv4(),
-        destination: to.ipv4(),
-    };
-    let mut bytes = ip.encode().to_vec();
+    let mut bytes = header(Tcp::PROTOCOL, segment.len(), (from, to), (dscp, ecn)).encode().to_vec();
     bytes.extend(segment);
     bytes
 }
 
 /// The packet of IP around a datagram of UDP, or a fragment of it; its bytes are zero, and it has no checksum.
-pub(crate) fn fragment(datagram: &Datagram, (from, to): (Address, Address), dscp: u8, ecn: u8) -> Vec<u8> {
-    let first = datagram.offset == 0;
-    let behind_ip = datagram.payload as usize + if first { Udp::BYTES } else { 0 };
-    let ip = Ipv4 {
-        dscp,
-        ecn,
-        total_length: (Ipv4::BYTES + behind_ip) as u16,
-        time_to_live: TIME_TO_LIVE,
-        protocol: Udp::PROTOCOL,
-        source: from.ipv4(),
-        destination: to.ipv4(),
-    };
-    let more = datagram.offset as usize + behind_ip < datagram.length as usize + Udp::BYTES;
-    let mut bytes = ip.encode_fragment(datagram.identification as u16, datagram.offset as u16, more).to_vec();
-    if first {
+pub(crate) fn fragment(datagram: &Datagram, ends: (Address, Address), dscp: u8, ecn: u8) -> Vec<u8> {
+    let ip = header(Udp::PROTOCOL, datagram.bytes() as usize, ends, (dscp, ecn));
+    let mut bytes = ip.encode_fragment(datagram.identification as u16, datagram.offset as u16, !datagram.is_last()).to_vec();
+    if datagram.offset == 0 {
         let length = (datagram.length as usize + Udp::BYTES) as u16;
         bytes.extend(Udp { source: datagram.source, destination: datagram.destination, length }.encode());
     }
     bytes.resize(bytes.len() + datagram.payload as usize, 0);
     bytes
+}
+
+/// The header of IP before so many bytes.
+pub(crate) fn header(protocol: u8, behind: usize, (from, to): (Address, Address), (dscp, ecn): (u8, u8)) -> Ipv4 {
+    Ipv4 {
+        dscp,
+        ecn,
+        total_length: (Ipv4::BYTES + behind) as u16,
+        time_to_live: TIME_TO_LIVE,
+        protocol,
+        source: from.ipv4(),
+        destination: to.ipv4(),
+    }
 }
 
 /// The stream bytes of a segment of iWARP: one frame of MPA, or nothing.

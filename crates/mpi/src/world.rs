@@ -121,8 +121,7 @@ impl World {
                 single: *rules.single,
                 apply_overhead: *rules.apply_overhead,
             }),
-            atomics: matches!(target.interface, Interface::Verbs | Interface::Cxi | Interface::Portals)
-                && !matches!(mpi.transport, MpiTransport::Ud | MpiTransport::Srd),
+            atomics: target.interface.has_atomics() && !matches!(mpi.transport, MpiTransport::Ud | MpiTransport::Srd),
             keeps,
             vectors: Vectors::default(),
         }))

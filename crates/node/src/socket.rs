@@ -52,6 +52,26 @@ pub enum Waiting {
     Asking,
 }
 
+impl SocketWait {
+    /// The NIC at whose interface it is.
+    pub(crate) const fn nic(self) -> usize {
+        match self {
+            SocketWait::Ready(socket, _) => socket.nic,
+            SocketWait::Datagrams(socket, _) => socket.nic,
+            SocketWait::Accept { nic, .. } => nic,
+        }
+    }
+    /// When it became so at that NIC, if it did.
+    pub(crate) fn ready_at(self, adapter: &Adapter) -> Option<Time> {
+        let interface = adapter.sockets_in_use()?;
+        match self {
+            SocketWait::Ready(socket, awaited) => interface.ready_at(socket.id, awaited),
+            SocketWait::Datagrams(socket, awaited) => interface.datagrams_ready_at(socket.id, awaited),
+            SocketWait::Accept { port, .. } => interface.acceptable_at(port),
+        }
+    }
+}
+
 impl fmt::Display for SocketWait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -74,10 +94,5 @@ impl From<SocketError> for ProgramError {
 /// When the first of the awaited things became so, if any did.
 #[must_use]
 pub fn first_ready<'a>(adapters: impl Fn(usize) -> Option<&'a Adapter>, awaited: &[SocketWait]) -> Option<Time> {
-    let at = |wait: &SocketWait| match *wait {
-        SocketWait::Ready(socket, awaited) => adapters(socket.nic)?.sockets_in_use()?.ready_at(socket.id, awaited),
-        SocketWait::Datagrams(socket, awaited) => adapters(socket.nic)?.sockets_in_use()?.datagrams_ready_at(socket.id, awaited),
-        SocketWait::Accept { nic, port } => adapters(nic)?.sockets_in_use()?.acceptable_at(port),
-    };
-    awaited.iter().filter_map(at).min()
+    awaited.iter().filter_map(|wait| wait.ready_at(adapters(wait.nic())?)).min()
 }

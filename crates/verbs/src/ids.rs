@@ -4,6 +4,8 @@
 //! Modelled: flat numbers; queue pair numbers and memory keys carry a generation, so stale ones are refused.
 //! Not modelled: contexts, devices, ports with several partitions.
 
+use std::num::NonZeroU32;
+
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident($inner:ty)) => {
         $(#[$doc])*
@@ -80,6 +82,13 @@ impl Lid {
     #[inline]
     pub const fn mlid(self) -> Option<u16> {
         if self.0 & Lid::AGGREGATE == Lid::MULTICAST { Some(self.0 as u16) } else { None }
+    }
+
+    /// Whether packets to `other` pass no router, where so many adapters, numbered one subnet after the other, are a subnet; groups are within
+    /// one.
+    #[must_use]
+    pub const fn shares_subnet(self, other: Lid, adapters: NonZeroU32) -> bool {
+        other.0 >= Lid::MULTICAST || self.0 / adapters.get() == other.0 / adapters.get()
     }
 
     /// Set in the address of a group whose contributions switches reduce, beside its number.

@@ -111,7 +111,7 @@ impl Port {
 
     /// Whether packets to `dest` go through a router.
     pub(crate) fn leaves_subnet(&self, dest: Lid) -> bool {
-        self.subnet.is_some_and(|adapters| dest.mlid().is_none() && dest.0 / adapters != self.lid.0 / adapters)
+        self.subnet.is_some_and(|adapters| !self.lid.shares_subnet(dest, adapters))
     }
     /// The timer of `slot` may run out at `at`.
     pub(crate) fn set_timer(&mut self, at: Time, slot: u32) {

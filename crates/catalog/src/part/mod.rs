@@ -282,6 +282,14 @@ pub enum Interface {
     Sockets,
 }
 
+impl Interface {
+    /// Whether adapters that are driven so carry out atomics at the target.
+    #[must_use]
+    pub const fn has_atomics(self) -> bool {
+        matches!(self, Interface::Verbs | Interface::Cxi | Interface::Portals)
+    }
+}
+
 impl fmt::Display for Interface {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

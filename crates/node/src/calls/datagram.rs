@@ -25,6 +25,13 @@ impl Process {
     pub fn datagram_port(&self, socket: DatagramSocket) -> Result<u16, SocketError> {
         self.interface(socket.nic, |interface| interface.port(socket.id))
     }
+    /// Room in the send buffer of a socket of UDP.
+    ///
+    /// # Errors
+    /// No interface there.
+    pub fn datagram_buffer(&self, socket: DatagramSocket) -> Result<Bytes, SocketError> {
+        self.interface(socket.nic, |interface| interface.datagram_buffer(socket.id))
+    }
     /// Sends a datagram; returns when the kernel has taken it, for which it waits while the send buffer is full.
     ///
     /// # Errors
@@ -80,12 +87,7 @@ impl Process {
     pub fn datagram_interrupt_time(&self, socket: DatagramSocket) -> Result<Span, SocketError> {
         self.interface(socket.nic, |interface| interface.datagram_interrupt_time(socket.id))
     }
-    /// What interrupts took from this core since the last call.
     fn pay_for_interrupts(&self, socket: DatagramSocket) -> Result<(), SocketError> {
-        let now = self.now();
-        let stolen = self.interface(socket.nic, |interface| interface.datagram_busy_until(socket.id, now))?;
-        self.compute(stolen);
-        self.was_away(stolen);
-        Ok(())
+        self.pay(socket.nic, |interface, now| interface.datagram_busy_until(socket.id, now))
     }
 }

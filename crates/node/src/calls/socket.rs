@@ -192,11 +192,7 @@ impl Process {
     /// No interface there.
     pub async fn wait_sockets_until(&self, awaited: &[SocketWait], how: Waiting, until: Time) -> Result<bool, SocketError> {
         self.catch_up().await;
-        let nic = awaited.first().map_or(0, |wait| match *wait {
-            SocketWait::Ready(socket, _) => socket.nic,
-            SocketWait::Datagrams(socket, _) => socket.nic,
-            SocketWait::Accept { nic, .. } => nic,
-        });
+        let nic = awaited.first().map_or(0, |wait| wait.nic());
         let costs = self.interface(nic, |interface| interface.settings().kernel)?;
         let (mut slept, begun) = (false, self.now());
         while self.ready_at(awaited).is_none() && self.now() < until {
@@ -219,16 +215,7 @@ impl Process {
     }
 
     fn ready_at(&self, awaited: &[SocketWait]) -> Option<Time> {
-        let at = |wait: &SocketWait| match *wait {
-            SocketWait::Ready(socket, awaited) => {
-                self.adapter(socket.nic, |adapter| adapter.sockets_in_use()?.ready_at(socket.id, awaited))
-            }
-            SocketWait::Datagrams(socket, awaited) => {
-                self.adapter(socket.nic, |adapter| adapter.sockets_in_use()?.datagrams_ready_at(socket.id, awaited))
-            }
-            SocketWait::Accept { nic, port } => self.adapter(nic, |adapter| adapter.sockets_in_use()?.acceptable_at(port)),
-        };
-        awaited.iter().filter_map(at).min()
+        awaited.iter().filter_map(|wait| self.adapter(wait.nic(), |adapter| wait.ready_at(adapter))).min()
     }
     pub(super) fn interface<R>(&self, nic: usize, call: impl FnOnce(&mut Interface) -> R) -> Result<R, SocketError> {
         self.adapter(nic, |adapter| adapter.sockets().map(call)).ok_or(SocketError::NoInterface { nic })
@@ -252,10 +239,13 @@ impl Process {
         self.compute(cost);
         self.pay_interrupts(socket)
     }
-    /// What interrupts took from this core since the last call.
     fn pay_interrupts(&self, socket: Socket) -> Result<(), SocketError> {
+        self.pay(socket.nic, |interface, now| interface.busy_until(socket.id, now))
+    }
+    /// Pays what interrupts took from this core since the last call, as `stolen` says.
+    pub(super) fn pay(&self, nic: usize, stolen: impl FnOnce(&mut Interface, Time) -> Span) -> Result<(), SocketError> {
         let now = self.now();
-        let stolen = self.interface(socket.nic, |interface| interface.busy_until(socket.id, now))?;
+        let stolen = self.interface(nic, |interface| stolen(interface, now))?;
         self.compute(stolen);
         self.was_away(stolen);
         Ok(())

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 use fabriscope_units::Time;
 use fabriscope_wire::AppWords;
 
+use super::settings::IP;
 use super::socket::Awaited;
 
 /// The number of a datagram socket of an interface.
@@ -39,11 +40,13 @@ pub struct Datagram {
 
 impl Datagram {
     /// Bytes behind the header of IP.
-    pub(super) const fn bytes(&self) -> u32 {
+    #[must_use]
+    pub const fn bytes(&self) -> u32 {
         self.payload + if self.offset == 0 { UDP } else { 0 }
     }
     /// Whether it ends its datagram.
-    pub(super) const fn is_last(&self) -> bool {
+    #[must_use]
+    pub const fn is_last(&self) -> bool {
         self.offset + self.bytes() >= self.length + UDP
     }
     /// The packet of the whole datagram that begins at `offset`, where packets of IP have `mtu` bytes.
@@ -74,7 +77,7 @@ pub(super) struct DatagramSocket {
     pub port: u16,
     /// The queue of its program.
     pub queue: usize,
-    send_buffer: u64,
+    pub send_buffer: u64,
     receive_buffer: u64,
     /// Given to the kernel and not yet taken by the adapter.
     unsent: u64,
@@ -189,8 +192,6 @@ const fn taken(bytes: u32) -> u64 {
 
 /// Header. Basis: standard, RFC 768.
 const UDP: u32 = 8;
-/// IPv4 without options. Basis: standard, RFC 791.
-const IP: u32 = 20;
 /// Fragments begin at multiples of it. Basis: standard, RFC 791.
 const EIGHT: u32 = 8;
 /// What buffers count for a packet beside its bytes: the kernel's record of it, and what its data are rounded up to. Basis: estimated (Linux on

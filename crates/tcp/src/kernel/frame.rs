@@ -4,6 +4,7 @@ use fabriscope_units::Time;
 use fabriscope_wire::{AppWords, TcpFlags};
 
 use super::datagram::{Datagram, DatagramSocketId};
+use super::settings::IP;
 use super::socket::SocketId;
 use crate::segment::Segment;
 
@@ -107,6 +108,3 @@ impl Frame {
         }
     }
 }
-
-/// IPv4 without options. Basis: standard.
-const IP: u32 = 20;

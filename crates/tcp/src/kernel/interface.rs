@@ -8,9 +8,9 @@ use fabriscope_units::{Span, Time};
 use fabriscope_wire::AppWords;
 
 use super::datagram::{Datagram, DatagramSocket, DatagramSocketId};
-use super::frame::Frame;
+use super::frame::{Carried, Frame};
 use super::moderation::Moderation;
-use super::queue::{FromWire, Landed, Queue};
+use super::queue::{FromWire, Queue};
 use super::settings::Settings;
 use super::socket::{Awaited, Socket, SocketError, SocketId, SocketOptions, SocketView, initial};
 use super::words::StreamWords;
@@ -41,7 +41,8 @@ pub struct Interface {
     pub(super) bound: BTreeMap<u16, DatagramSocketId>,
     pub(super) queues: Vec<Queue>,
     pub(super) outgoing: VecDeque<Frame>,
-    pub(super) incoming: VecDeque<Landed>,
+    /// Arrived and not in memory yet: from whom, what, whether it is marked.
+    pub(super) incoming: VecDeque<(u32, Carried, bool)>,
     /// What the adapter's engine for TCP gets, and when.
     pub(super) engine: VecDeque<(Time, FromWire)>,
     pub(super) actions: BTreeMap<(Time, u64), Action>,

@@ -31,3 +31,4 @@ pub use frame::{Carried, Outgoing};
 pub use interface::Interface;
 pub use settings::{Frames, Framing, KernelParameters, Settings, SettingsError};
 pub use socket::{Awaited, SocketError, SocketId, SocketOptions, SocketView};
+pub use udp::LONGEST_DATAGRAM;

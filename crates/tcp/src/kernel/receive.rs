@@ -25,28 +25,27 @@ impl Interface {
     }
     /// A packet arrived; `landed` follows when it is in memory.
     pub fn handle_packet(&mut self, from: u32, carried: Carried, marked: bool) {
-        self.incoming.push_back(match carried {
-            Carried::Tcp(segment) => Landed::Segment(FromWire { from, segment, marked }),
-            Carried::Udp(packet) => Landed::Datagram { from, packet },
-        });
+        self.incoming.push_back((from, carried, marked));
     }
     /// The oldest packet that arrived is in memory from `at` on.
     pub fn landed(&mut self, at: Time) {
-        let Some(landed) = self.incoming.pop_front() else { return };
-        let queue = match &landed {
-            Landed::Segment(packet) if self.settings().offload => {
-                self.engine.push_back((at, *packet));
-                return;
+        let Some((from, carried, marked)) = self.incoming.pop_front() else { return };
+        let (landed, queue) = match carried {
+            Carried::Tcp(segment) => {
+                let packet = FromWire { from, segment, marked };
+                if self.settings.offload {
+                    self.engine.push_back((at, packet));
+                    return;
+                }
+                (Landed::Segment(packet), self.socket_of(&packet).map(|socket| self.sockets[socket.0 as usize].queue))
             }
-            Landed::Segment(packet) => self.socket_of(packet).map(|socket| self.sockets[socket.0 as usize].queue),
-            Landed::Datagram { packet, .. } => {
-                self.bound.get(&packet.destination).map(|socket| self.datagram_sockets[socket.0 as usize].queue)
+            Carried::Udp(packet) => {
+                let socket = self.bound.get(&packet.destination);
+                (Landed::Datagram { from, packet }, socket.map(|socket| self.datagram_sockets[socket.0 as usize].queue))
             }
-            Landed::Placed { socket, .. } => Some(self.sockets[socket.0 as usize].queue),
         };
         let queue = queue.unwrap_or_else(|| self.queue(KERNEL));
-        let interrupt = self.settings().kernel.interrupt;
-        self.queues[queue].add(at, landed, interrupt);
+        self.queues[queue].add(at, landed, self.settings.kernel.interrupt);
     }
     /// When to call `handle_timeout`; an early call is harmless.
     #[must_use]
@@ -86,7 +85,7 @@ impl Interface {
                     self.sockets[socket].readable = now;
                     self.wakes.push_back(now);
                 }
-                let at = now + self.each_segment();
+                let at = now + self.settings.each_segment();
                 self.push(now, SocketId(socket as u32), at, By::Arrival);
             }
         }
@@ -99,36 +98,32 @@ impl Interface {
     fn perform(&mut self, now: Time, action: Action) {
         let id = match action {
             Action::SendTo(socket, remote, whole) => return self.hand_down(now, socket, remote, whole),
-            Action::Write(id, _) | Action::Read(id, _) | Action::Close(id) => id,
-        };
-        let socket = &mut self.sockets[id.0 as usize];
-        match action {
-            Action::Write(_, bytes) => {
+            Action::Write(id, bytes) => {
+                let socket = &mut self.sockets[id.0 as usize];
                 socket.words.posted(socket.connection.post_send(bytes));
                 socket.writing -= bytes;
+                id
             }
-            Action::Read(_, bytes) => {
+            Action::Read(id, bytes) => {
+                let socket = &mut self.sockets[id.0 as usize];
                 socket.connection.read(bytes);
                 socket.reading -= bytes;
+                id
             }
-            Action::Close(_) => socket.connection.close(),
-            Action::SendTo(..) => {}
-        }
+            Action::Close(id) => {
+                self.sockets[id.0 as usize].connection.close();
+                id
+            }
+        };
         self.push(now, id, now, By::Program);
-    }
-
-    /// Core time before a segment that is not a program's leaves.
-    fn each_segment(&self) -> Span {
-        if self.settings().offload { Span::ZERO } else { self.settings().kernel.send_segment }
     }
 
     /// One step of the core that handles a queue.
     fn turn(&mut self, now: Time, index: usize) {
         match self.queues[index].stage {
             Stage::Interrupt(at) if at <= now => {
-                let interrupt = self.settings().kernel.interrupt;
                 self.queues[index].brought = (0, 0);
-                self.queues[index].handled += interrupt;
+                self.queues[index].handled += self.settings.kernel.interrupt;
                 self.take_up(now, now, index);
             }
             Stage::Busy(at, landed) if at <= now => {
@@ -190,9 +185,8 @@ impl Interface {
 
     /// The core of the program cannot do anything else meanwhile.
     fn steal(&mut self, index: usize, from: Time, to: Time) {
-        let steering = self.settings().kernel.flow_steering;
         let queue = &mut self.queues[index];
-        if steering && queue.program > from {
+        if self.settings.kernel.flow_steering && queue.program > from {
             let span = to.since(from);
             queue.program += span;
             queue.stolen += span;
@@ -228,7 +222,7 @@ impl Interface {
     fn deliver_segment(&mut self, now: Time, packet: &FromWire) -> Time {
         let Some((id, _)) = self.take_in(now, packet) else { return now };
         let before = self.outgoing.len();
-        let end = self.push(now, id, now + self.each_segment(), By::Arrival);
+        let end = self.push(now, id, now + self.settings.each_segment(), By::Arrival);
         if self.outgoing.len() > before { end } else { now }
     }
 
@@ -251,25 +245,21 @@ impl Interface {
 
     /// The engine tells the core of the bytes that it has put in order.
     fn tell(&mut self, now: Time, id: SocketId) {
-        let interrupt = self.settings().kernel.interrupt;
         let socket = &mut self.sockets[id.0 as usize];
         let landed = Landed::Placed { socket: id, bytes: std::mem::take(&mut socket.held) };
-        self.queues[socket.queue].add(now, landed, interrupt);
+        self.queues[socket.queue].add(now, landed, self.settings.kernel.interrupt);
     }
 
     /// TCP gets a segment: the socket it belongs to, and bytes that are in order now.
     fn take_in(&mut self, now: Time, packet: &FromWire) -> Option<(SocketId, u64)> {
         let id = self.socket_of(packet).or_else(|| self.answer(packet))?;
-        let offload = self.settings().offload;
         let socket = &mut self.sockets[id.0 as usize];
         let arrival = socket.connection.handle_segment(now, &packet.segment, packet.marked);
-        let socket = &mut self.sockets[id.0 as usize];
         let placed = arrival.in_order;
-        if offload {
-            // The program does not see them yet.
-            socket.untold += placed;
-        }
-        if placed > 0 && !offload && socket.readable() == placed || arrival.ended || arrival.reset {
+        // Of what the adapter's engine places the program does not know yet.
+        let told = if self.settings.offload { 0 } else { placed };
+        socket.untold += placed - told;
+        if told > 0 && socket.readable() == told || arrival.ended || arrival.reset {
             socket.readable = now;
         }
         if arrival.acked > 0 {
@@ -282,7 +272,7 @@ impl Interface {
                 waiting.push_back(id);
             }
         }
-        if placed > 0 || arrival.acked > 0 || arrival.established || arrival.ended || arrival.reset {
+        if told > 0 || arrival.acked > 0 || arrival.established || arrival.ended || arrival.reset {
             self.wakes.push_back(now);
         }
         Some((id, placed))

@@ -253,6 +253,11 @@ impl Settings {
     pub const fn mss(&self) -> u32 {
         self.mtu.saturating_sub(self.headers())
     }
+    /// Core time of each segment that TCP hands down; none where the adapter does TCP.
+    #[must_use]
+    pub const fn each_segment(&self) -> Span {
+        if self.offload { Span::ZERO } else { self.kernel.send_segment }
+    }
     /// Payload of the longest segment that TCP hands down or gets.
     #[must_use]
     pub fn longest(&self, offload: bool) -> u32 {
@@ -268,8 +273,10 @@ impl Settings {
 
 /// Basis: standard (x86-64 and Arm base pages).
 const PAGE: u64 = 4096;
-/// IPv4 and TCP without options. Basis: standard.
-const HEADERS: u32 = 40;
+/// IPv4 without options. Basis: standard, RFC 791.
+pub(super) const IP: u32 = 20;
+/// The same and TCP without options. Basis: standard.
+const HEADERS: u32 = IP + 20;
 /// Preamble 8, addresses and type 14, check 4, gap 12. Basis: standard, IEEE 802.3.
 const ETHERNET: u32 = 38;
 /// The shortest frame, with preamble and gap. Basis: standard.

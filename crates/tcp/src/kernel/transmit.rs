@@ -42,14 +42,14 @@ impl Interface {
             (Content::Segment { socket, .. }, Carried::Tcp(segment)) if whole => {
                 self.sockets[socket.0 as usize].words.within(segment.offset..segment.offset + u64::from(segment.payload))
             }
+            (Content::Datagram { socket, .. }, Carried::Udp(packet)) if whole => {
+                if self.datagram_sockets[socket.0 as usize].taken(now, packet) {
+                    self.wakes.push_back(now);
+                }
+                Vec::new()
+            }
             _ => Vec::new(),
         };
-        if let (Content::Datagram { socket, .. }, Carried::Udp(packet)) = (content, &carried)
-            && whole
-            && self.datagram_sockets[socket.0 as usize].taken(now, packet)
-        {
-            self.wakes.push_back(now);
-        }
         let (source, destination) = carried.ports();
         Some(Outgoing {
             remote,
@@ -73,15 +73,14 @@ impl Interface {
         let settings = &self.settings;
         let socket = &mut self.sockets[id.0 as usize];
         let limit = settings.longest(true);
-        // An adapter that does TCP needs no core for segments, and no doorbell for what it finds out itself.
-        let each = if settings.offload { Span::ZERO } else { settings.kernel.send_segment };
+        // An adapter that does TCP needs no doorbell for what it finds out itself.
         let doorbell = if settings.offload && by == By::Arrival { Span::ZERO } else { settings.doorbell };
         let mut ready = at;
         let mut count = 0;
         while let Some(mut segment) = socket.connection.poll_transmit(now, limit) {
             (segment.header.source, segment.header.destination) = (socket.port, socket.remote_port);
             if count > 0 {
-                ready += each;
+                ready += settings.each_segment();
             }
             count += 1;
             let content = Content::Segment { socket: id, segment, mss: socket.mss };

@@ -31,6 +31,11 @@ impl Interface {
     pub fn port(&self, socket: DatagramSocketId) -> u16 {
         self.datagram_sockets[socket.0 as usize].port
     }
+    /// What `SO_SNDBUF` says: room in the send buffer.
+    #[must_use]
+    pub fn datagram_buffer(&self, socket: DatagramSocketId) -> Bytes {
+        Bytes(self.datagram_sockets[socket.0 as usize].send_buffer)
+    }
     /// `sendto` of `bytes` that were copied until `now`; returns the core time of sending them: once for itself, once for each fragment
     /// beyond the first.
     ///
@@ -79,5 +84,5 @@ impl Interface {
     }
 }
 
-/// The largest packet of IPv4 less both headers. Basis: standard, RFC 791.
-const LONGEST_DATAGRAM: u32 = 65_507;
+/// The most bytes of a datagram: the largest packet of IPv4 less both headers. Basis: standard, RFC 791.
+pub const LONGEST_DATAGRAM: u32 = 65_507;

@@ -60,8 +60,7 @@ fn library<'t>(benchmark: &Benchmark, target: &'t Target) -> Result<(&'t Shmem, 
         let what = format!("{tool}: {} needs adapters that read and write the memory of their peers", shmem.library);
         return Err(UsageError::Conflict { what, remedy: "choose another cluster, or one node: --nodes 1".to_owned() });
     }
-    let atomics = matches!(target.interface, Interface::Verbs | Interface::Cxi | Interface::Portals);
-    if several && *shmem.atomics == SingleElement::Adapter && !atomics && benchmark.family == Family::Atomics {
+    if several && *shmem.atomics == SingleElement::Adapter && !target.interface.has_atomics() && benchmark.family == Family::Atomics {
         let what = format!("{tool}: the adapters have no atomics, and {} has no other way", shmem.library);
         return Err(UsageError::Conflict { what, remedy: "choose another cluster".to_owned() });
     }

@@ -52,8 +52,7 @@ impl Nic {
         {
             self.stamp(transmit, side);
         }
-        if self.port.subnet.is_some()
-            && let Some(transmit) = &mut transmit
+        if let Some(transmit) = &mut transmit
             && self.port.leaves_subnet(transmit.packet.dest)
         {
             transmit.packet.wire_bytes += Grh::BYTES as u16;

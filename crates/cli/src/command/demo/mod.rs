@@ -64,6 +64,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     if let Some(unknown) = args.tables.iter().find(|name| !known.contains(&name.as_str())) {
         return Err(Failure::told(format!("the exercise has no table `{unknown}`"), format!("its tables are {}", known.join(", "))));
     }
+    let asked = |name: &str| args.tables.is_empty() || args.tables.iter().any(|table| table == name);
     let parts = context.cluster(CLUSTER)?;
     let published = published::tables()?;
     let mut outcome = Outcome::new();
@@ -71,7 +72,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     outcome.set("cluster", parts.name.as_str());
     let mut points = Grid::new(["table", "bytes", "unit", "published", "predicted", "error_percent"].map(Column::data));
     let mut printed = Vec::new();
-    for exercise in EXERCISES.iter().filter(|e| args.tables.is_empty() || args.tables.iter().any(|t| t == e.table)) {
+    for exercise in EXERCISES.iter().filter(|e| asked(e.table)) {
         let spinner = Progress::spinner(exercise.tool);
         let tool = Tool::by_name(exercise.tool).map_err(|e| Failure::told(e.in_full(), "`fabriscope bench` lists the tools"))?;
         let options: Vec<String> = exercise.options.iter().map(|o| (*o).to_owned()).collect();
@@ -90,7 +91,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         printed.push(json!({ "table": exercise.table, "command": command, "text": text }));
     }
     let mut ways = Vec::new();
-    for exercise in VARIANTS.iter().filter(|e| args.tables.is_empty() || args.tables.iter().any(|t| t == e.name)) {
+    for exercise in VARIANTS.iter().filter(|e| asked(e.name)) {
         ways.push(exercise.run(context, &mut outcome)?);
     }
     outcome.set("exercises", printed).set("ways", ways).data_table("points", points).text("\n");

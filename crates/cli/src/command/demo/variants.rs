@@ -2,14 +2,16 @@
 //!
 //! Source: the HotI 2025 tutorial's scripts `run_mtu.sh`, `run_inline.sh` and `run_rc_ud.sh`; it shows their results as pictures, without numbers.
 
-use fabriscope_lab::bench::BenchRequest;
-use fabriscope_lab::bench::Stack;
+use fabriscope_lab::bench::{BenchRequest, Stack};
 use fabriscope_report::{Cell, Column, Grid, Outcome};
 use serde_json::json;
 
 use crate::context::Context;
 use crate::error::Failure;
 use crate::progress::Progress;
+
+/// What a column is called, its options, its transport.
+type Variant = (&'static str, &'static [&'static str], Option<&'static str>);
 
 /// A benchmark in several ways.
 pub(super) struct Variants {
@@ -22,8 +24,7 @@ pub(super) struct Variants {
     jobs: &'static [(u32, u32)],
     /// Options of each run: a size each.
     sizes: &'static [&'static [&'static str]],
-    /// What a column is called, its options, its transport.
-    ways: &'static [(&'static str, &'static [&'static str], Option<&'static str>)],
+    ways: &'static [Variant],
     metric: &'static str,
     decimals: usize,
 }
@@ -64,54 +65,58 @@ pub(super) const VARIANTS: [Variants; 3] = [
     },
 ];
 
+/// A size, its unit and its value.
+type Measured = (u64, &'static str, f64);
+
 impl Variants {
     /// Runs them all and puts them beside each other.
     pub fn run(&self, context: &Context, outcome: &mut Outcome) -> Result<serde_json::Value, Failure> {
         let spinner = Progress::spinner(self.name);
-        let mut unit = "";
-        let mut rows: Vec<(String, u64, Vec<f64>)> = Vec::new();
-        let mut commands = Vec::new();
         let jobs: Vec<Option<(u32, u32)>> = if self.jobs.is_empty() { vec![None] } else { self.jobs.iter().copied().map(Some).collect() };
-        for job in jobs {
-            for size in self.sizes {
-                let mut columns = Vec::new();
-                for (_, more, transport) in self.ways {
-                    let mut request = BenchRequest::named(self.tool)?;
-                    request.options = size.iter().chain(*more).map(|option| (*option).to_owned()).collect();
-                    request.seed = context.seed();
-                    if let Some((nodes, per_node)) = job {
-                        (request.nodes, request.per_node) = (Some(nodes), Some(per_node));
-                    }
-                    if let Some(transport) = transport {
-                        request.stack = Stack::parse(transport)?;
-                    }
-                    commands.push(command(self, job, &request.options, *transport));
-                    let run = request.set_up(context.catalog()?, context.cluster(self.cluster)?)?.run()?;
-                    let points = run.printed.points.iter().filter(|point| point.metric == self.metric);
-                    columns.push(points.map(|point| (point.size.as_u64(), point.unit, point.value)).collect::<Vec<_>>());
-                }
-                for at in 0..columns.iter().map(Vec::len).min().unwrap_or(0) {
-                    let (bytes, of, _) = columns[0][at];
-                    unit = of;
-                    let what = job.map_or_else(String::new, |(nodes, per_node)| (nodes * per_node).to_string());
-                    rows.push((what, bytes, columns.iter().map(|column| column[at].2).collect()));
-                }
-            }
+        let mut commands = Vec::new();
+        let mut rows: Vec<(Option<u32>, Vec<Measured>)> = Vec::new();
+        for (job, size) in jobs.iter().flat_map(|job| self.sizes.iter().map(move |size| (*job, *size))) {
+            let columns: Vec<_> =
+                self.ways.iter().map(|way| self.measure(context, job, size, way, &mut commands)).collect::<Result<_, _>>()?;
+            let processes = job.map(|(nodes, per_node)| nodes * per_node);
+            let lengths = columns.iter().map(Vec::len).min().unwrap_or(0);
+            rows.extend((0..lengths).map(|at| (processes, columns.iter().map(|column| column[at]).collect())));
         }
         drop(spinner);
-        let mut heads = vec![Column::number("bytes", "bytes")];
-        if !self.jobs.is_empty() {
-            heads.insert(0, Column::number("processes", "processes"));
-        }
-        heads.extend(self.ways.iter().map(|(name, ..)| Column::number(&format!("{name} ({unit})"), name)));
-        let mut grid = Grid::new(heads);
-        for (processes, bytes, values) in &rows {
-            let first = (!self.jobs.is_empty()).then(|| Cell::word(processes.clone()));
-            let numbers = values.iter().map(|value| Cell::number(*value, self.decimals));
-            grid.push(first.into_iter().chain([Cell::count(*bytes)]).chain(numbers));
+        let unit = rows.first().and_then(|(_, row)| row.first()).map_or("", |(_, unit, _)| unit);
+        let first = (!self.jobs.is_empty()).then(|| Column::number("processes", "processes"));
+        let ways = self.ways.iter().map(|(name, ..)| Column::number(&format!("{name} ({unit})"), name));
+        let mut grid = Grid::new(first.into_iter().chain([Column::number("bytes", "bytes")]).chain(ways));
+        for (processes, row) in &rows {
+            let numbers = row.iter().map(|(_, _, value)| Cell::number(*value, self.decimals));
+            grid.push(
+                processes.map(|processes| Cell::word(processes.to_string())).into_iter().chain([Cell::count(row[0].0)]).chain(numbers),
+            );
         }
         outcome.text(format!("\n$ {}\n# {}\n", commands.join("\n$ "), self.lesson)).table(grid.named(self.name));
         Ok(json!({ "table": self.name, "commands": commands, "unit": unit }))
+    }
+
+    /// One run: what it measured, by size; its command line is added to `commands`.
+    fn measure(
+        &self,
+        context: &Context,
+        job: Option<(u32, u32)>,
+        size: &[&str],
+        (_, more, transport): &Variant,
+        commands: &mut Vec<String>,
+    ) -> Result<Vec<Measured>, Failure> {
+        let mut request = BenchRequest::named(self.tool)?;
+        request.options = size.iter().chain(*more).map(|option| (*option).to_owned()).collect();
+        request.seed = context.seed();
+        (request.nodes, request.per_node) = job.unzip();
+        if let Some(transport) = transport {
+            request.stack = Stack::parse(transport)?;
+        }
+        commands.push(command(self, job, &request.options, *transport));
+        let run = request.set_up(context.catalog()?, context.cluster(self.cluster)?)?.run()?;
+        let points = run.printed.points.iter().filter(|point| point.metric == self.metric);
+        Ok(points.map(|point| (point.size.as_u64(), point.unit, point.value)).collect())
     }
 }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use fabriscope_node::{Main, Process, ProgramError, Record, Socket, Ties};
 use fabriscope_platform::Target;
 use fabriscope_tcp::Algorithm;
-use fabriscope_tcp::kernel::SocketOptions;
+use fabriscope_tcp::kernel::{LONGEST_DATAGRAM, SocketOptions};
 use fabriscope_tool::arguments::Meaning::{Harmless, Refused, Usual};
 use fabriscope_tool::arguments::{self, Given, Opt, Takes, opt};
 use fabriscope_tool::{Placing, Point, Prepared, Rows, ToolOutput, UsageError};
@@ -74,6 +74,7 @@ struct Interval {
     begin: Span,
     end: Span,
     bytes: u64,
+    /// Segments sent again; of UDP datagrams sent.
     retransmissions: u64,
     window: u64,
 }
@@ -158,7 +159,7 @@ fn parse(args: &[String]) -> Result<Settings, UsageError> {
             }
         }
         s.length = match given("length") {
-            Some(given) => arguments::size(&given.typed, given.value.as_deref().unwrap_or_default(), 16, 65_507)?,
+            Some(given) => arguments::size(&given.typed, given.value.as_deref().unwrap_or_default(), 16, LONGEST_DATAGRAM.into())?,
             None => 1460,
         };
     } else if s.rate.is_some() {

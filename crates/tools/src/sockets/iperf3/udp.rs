@@ -1,9 +1,9 @@
 //! `iperf3 -u`: datagrams at a rate, and how many of them come.
 //!
 //! Source: iperf 3.17: options, loop and output; RFC 1889 §6.3.1 (jitter).
-//! Modelled: a rate per stream (`-b`, 1 Mb/s where none is asked for, 0 for as fast as the core can), kept datagram by datagram; sequence numbers
-//! and the time of sending in each datagram, from which the server counts what is lost or out of order, and the jitter; reports at intervals.
-//! Not modelled: bursts (`-b rate/burst`); the clocks of both ends differ in reality, which the jitter does not see.
+//! Modelled: a rate per stream (`-b`, 1 Mb/s where none is asked for, 0 for as fast as the core can), kept datagram by datagram; the time of
+//! sending in each datagram, from which the server has the jitter; what is lost; reports at intervals.
+//! Not modelled: bursts (`-b rate/burst`), datagrams out of order told apart; the clocks of both ends differ in reality, which the jitter does not see.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::{AppWords, Lid};
 
 use super::super::units;
-use super::{Interval, Results, Settings, Stream, id, opening, rate, times};
+use super::{Interval, Results, Settings, Stream, id, opening, rate, times, utilisation};
 
 /// What the server found of a stream.
 #[derive(Debug, Clone, Copy, Default)]
@@ -22,7 +22,6 @@ pub(super) struct Counted {
     /// Datagrams sent, and those that came.
     pub sent: u64,
     pub came: u64,
-    pub out_of_order: u64,
     /// Mean deviation of the time on the way, smoothed.
     pub jitter: Span,
 }
@@ -71,7 +70,7 @@ pub(super) async fn run(
                 break;
             }
             sent += 1;
-            let words = AppWords([sent, now.as_ps(), 0, 0]);
+            let words = AppWords([now.as_ps(), 0, 0, 0]);
             process.send_to(socket, peer, settings.length as u32, Some(words)).await?;
             bytes += settings.length;
             due += gap;
@@ -79,12 +78,9 @@ pub(super) async fn run(
                 process.sleep_until(due).await;
             }
         }
-        let now = process.now();
-        {
-            let own = &mut results.lock()[stream];
-            (own.sent, own.sent_in, own.datagrams.sent) = (bytes, now.since(start), sent);
-            own.finished = true;
-        }
+        let own = &mut results.lock()[stream];
+        (own.sent, own.sent_in, own.datagrams.sent) = (bytes, process.now().since(start), sent);
+        own.finished = true;
     } else {
         receive(&process, &results, stream, socket, start).await?;
     }
@@ -93,7 +89,7 @@ pub(super) async fn run(
 }
 
 async fn receive(process: &Process, results: &Results, stream: usize, socket: DatagramSocket, start: Time) -> Result<(), ProgramError> {
-    let (mut last, mut transit) = (0, None);
+    let mut transit = None;
     let mut counted = Counted::default();
     let mut bytes = 0;
     loop {
@@ -103,14 +99,9 @@ async fn receive(process: &Process, results: &Results, stream: usize, socket: Da
             }
             continue;
         };
-        let Some(AppWords([number, at, ..])) = message.words else { continue };
+        let Some(AppWords([at, ..])) = message.words else { continue };
         counted.came += 1;
         bytes += u64::from(message.bytes);
-        if number > last {
-            last = number;
-        } else {
-            counted.out_of_order += 1;
-        }
         let now = process.now().as_ps().saturating_sub(at);
         if let Some(before) = transit.replace(now) {
             let deviation = i128::from(now.abs_diff(before)) - i128::from(counted.jitter.as_ps());
@@ -166,13 +157,13 @@ pub(super) fn report(s: &Settings, streams: &[Stream]) -> ToolOutput {
         total.datagrams.sent += own.datagrams.sent;
         total.datagrams.came += own.datagrams.came;
         total.datagrams.jitter = total.datagrams.jitter.max(own.datagrams.jitter);
-        total.datagrams.out_of_order += own.datagrams.out_of_order;
     }
     if streams.len() > 1 {
         line("SUM".to_owned(), &total);
     }
+    let (sender, receiver, used) = utilisation(s, streams);
     if s.verbose {
-        text += &super::utilisation(s, streams).2;
+        text += &used;
     }
     text += "\niperf Done.\n";
     let seconds = total.received_in.as_s_f64().max(f64::MIN_POSITIVE);
@@ -181,7 +172,6 @@ pub(super) fn report(s: &Settings, streams: &[Stream]) -> ToolOutput {
     let lost = 100.0 * sent.saturating_sub(came) as f64 / sent.max(1) as f64;
     let mut points = vec![point("bandwidth", "Gb/s", total.received as f64 * 8.0 / seconds / 1e9), point("lost", "%", lost)];
     if s.verbose {
-        let (sender, receiver, _) = super::utilisation(s, streams);
         points.extend([point("cpu_sender", "%", sender), point("cpu_receiver", "%", receiver)]);
     }
     ToolOutput { text, points, ..ToolOutput::default() }

@@ -59,6 +59,13 @@ impl Link {
             },
         }
     }
+    /// Room in the send buffer of a socket of UDP.
+    pub fn send_buffer(&self, process: &Process) -> Result<u64, ProgramError> {
+        match *self {
+            Link::Stream(_) => Ok(0),
+            Link::Datagrams { socket, .. } => Ok(process.datagram_buffer(socket)?.0),
+        }
+    }
     /// What the program and interrupts for it have taken of cores so far.
     pub fn core_time(&self, process: &Process) -> Result<Span, ProgramError> {
         let interrupts = match *self {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use fabriscope_node::{Main, Process, ProgramError, Record, Ties};
 use fabriscope_platform::Target;
-use fabriscope_tcp::kernel::SocketOptions;
+use fabriscope_tcp::kernel::{LONGEST_DATAGRAM, SocketOptions};
 use fabriscope_tool::arguments::Meaning::{Harmless, Refused, Usual};
 use fabriscope_tool::arguments::{self, Given, Opt, Takes, opt};
 use fabriscope_tool::{Placing, Point, Prepared, Rows, ToolOutput, UsageError, nearest_rank};
@@ -139,18 +139,19 @@ pub(super) fn prepare(args: &[String], target: &Target) -> Result<Prepared, Usag
             let (settings, counts, meeting) = (settings.clone(), counts.clone(), meeting.clone());
             Box::new(move |process| Box::pin(stream::run(process, settings, meeting, counts, client)))
         };
-        let mains = vec![main(true), main(false)];
-        let finish = Box::new(move || stream::report(&settings, &counts.lock()));
-        return Ok(Prepared { placing: Placing::TwoNodes, mains, ties: Ties::Any, finish, rows: Rows::default() });
+        return Ok(two([main(true), main(false)], move || stream::report(&settings, &counts.lock())));
     }
     let results = Record::new(Results::default());
     let main = |client: bool| -> Main {
         let (settings, results, meeting) = (settings.clone(), results.clone(), meeting.clone());
         Box::new(move |process| Box::pin(run(process, settings, meeting, results, client)))
     };
-    let mains = vec![main(true), main(false)];
-    let finish = move || report(&settings, &results.lock());
-    Ok(Prepared { placing: Placing::TwoNodes, mains, ties: Ties::Any, finish: Box::new(finish), rows: Rows::default() })
+    Ok(two([main(true), main(false)], move || report(&settings, &results.lock())))
+}
+
+/// A client and a server on two nodes.
+fn two(mains: [Main; 2], finish: impl FnOnce() -> ToolOutput + Send + 'static) -> Prepared {
+    Prepared { placing: Placing::TwoNodes, mains: mains.into(), ties: Ties::Any, finish: Box::new(finish), rows: Rows::default() }
 }
 
 fn parse(args: &[String]) -> Result<Settings, UsageError> {
@@ -169,7 +170,7 @@ fn parse(args: &[String]) -> Result<Settings, UsageError> {
         banner: true,
         request: 1,
         answer: 1,
-        message: 65_507,
+        message: LONGEST_DATAGRAM.into(),
         selected: None,
         options: SocketOptions::default(),
         utilisation: [false; 2],
@@ -188,7 +189,7 @@ fn parse(args: &[String]) -> Result<Settings, UsageError> {
         let test = TESTS.iter().find(|known| known.1 == s.test).map_or("", |known| known.0);
         return Err(UsageError::Conflict { what: format!("{} has no {}", test, given.typed), remedy: "leave it out".to_owned() });
     }
-    if s.test == Test::UdpRequests && s.request.max(s.answer) > LONGEST_DATAGRAM {
+    if s.test == Test::UdpRequests && s.request.max(s.answer) > LONGEST_DATAGRAM.into() {
         let what = format!("a datagram of {} B", s.request.max(s.answer));
         return Err(UsageError::Conflict { what, remedy: format!("use -r with at most {LONGEST_DATAGRAM} B") });
     }
@@ -205,7 +206,7 @@ impl Settings {
                 let known = TESTS.iter().find(|known| known.0.eq_ignore_ascii_case(text));
                 self.test = known.ok_or_else(|| one_of("TCP_RR, UDP_RR, UDP_STREAM (for throughput of TCP use iperf3)"))?.1;
             }
-            "message" => self.message = arguments::size(&given.typed, text, 1, LONGEST_DATAGRAM)?,
+            "message" => self.message = arguments::size(&given.typed, text, 1, LONGEST_DATAGRAM.into())?,
             "length" => {
                 self.length = match text.strip_prefix('-') {
                     Some(count) => Length::Transactions(arguments::size(&given.typed, count, 1, 1 << 32)?),
@@ -355,8 +356,6 @@ fn report(s: &Settings, results: &Results) -> ToolOutput {
     ToolOutput { text, points, ..ToolOutput::default() }
 }
 
-/// The largest packet of IPv4 less the headers of IP and UDP. Basis: standard, RFC 791.
-const LONGEST_DATAGRAM: u64 = 65_507;
 /// Where the server listens. Basis: published (netserver's default).
 const PORT: u16 = 12_865;
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use fabriscope_node::{Process, ProgramError, Record};
 use fabriscope_tool::{Point, ToolOutput};
-use fabriscope_units::{Bytes, Span, Time};
+use fabriscope_units::{Bytes, Span};
 
 use super::super::rendezvous::Rendezvous;
 use super::link::Link;
@@ -20,7 +20,8 @@ pub(super) struct Counts {
     sent: u64,
     elapsed: Span,
     came: u64,
-    last: Time,
+    /// The send buffer.
+    buffer: u64,
     over: bool,
     core: [Span; 2],
 }
@@ -38,7 +39,7 @@ pub(super) async fn run(
         while !counts.lock().over {
             if link.receive(&process, s.message, process.now() + PATIENCE).await? {
                 let counts = &mut *counts.lock();
-                (counts.came, counts.last) = (counts.came + 1, process.now());
+                counts.came += 1;
                 counts.core[1] = link.core_time(&process)? - before;
             }
         }
@@ -48,6 +49,7 @@ pub(super) async fn run(
         }
         return Ok(());
     }
+    counts.lock().buffer = link.send_buffer(&process)?;
     let mut sent = 0;
     loop {
         let elapsed = process.now().since(start);
@@ -70,7 +72,7 @@ pub(super) fn report(s: &Settings, counts: &Counts) -> ToolOutput {
     let seconds = counts.elapsed.as_s_f64().max(f64::MIN_POSITIVE);
     let megabits = |datagrams: u64| datagrams as f64 * s.message as f64 * 8.0 / seconds / 1e6;
     let (out, into) = (megabits(counts.sent), megabits(counts.came));
-    let buffer = s.options.buffers.map_or(USUAL_BUFFER, |asked| 2 * asked.0);
+    let buffer = counts.buffer;
     let asked = s.utilisation.contains(&true);
     let mut text = String::new();
     if s.banner {
@@ -106,7 +108,5 @@ pub(super) fn report(s: &Settings, counts: &Counts) -> ToolOutput {
     ToolOutput { text, points, ..ToolOutput::default() }
 }
 
-/// What the kernel makes of the buffers where none are asked for. Basis: published (Linux, net.core.wmem_default).
-const USUAL_BUFFER: u64 = 212_992;
 /// How long the server waits for more. Basis: assumed.
 const PATIENCE: Span = Span::from_us(1000);
