@@ -104,11 +104,16 @@ fn hosts_have_ports_of_their_own() {
 }
 
 /// A server that is killed in the middle: its peer's requests are repeated in vain, as on hardware, and nothing stays behind.
+///
+/// Only who has requests outstanding hears of it, on hardware, too: `ib_send_lat` may be waiting for an answer to what was acknowledged, and waits for
+/// ever then; `ib_send_bw` always has more to send. That a server has used its core for a while says that it polls, and so that both talk.
 #[test]
 fn a_killed_process_is_seen_by_its_peer() {
-    is_installed("ib_send_lat");
-    let server = "echo $FABRISCOPE_LIVE_REAL; ib_send_lat -n 10000000 & sleep 1; kill -9 $!; wait $!; echo killed with $?";
-    let hosts = ["ri2", "--host", "a:", "sh", "-c", server, "--host", "b:", "ib_send_lat", "-n", "10000000", "a"];
+    is_installed("ib_send_bw");
+    let used = "! kill -0 $! || { read -r _ _ _ _ _ _ _ _ _ _ _ _ _ user _ < /proc/$!/stat && [ $user -gt 20 ]; }";
+    let killed = "kill -9 $!; wait $!; echo killed with $?";
+    let server = format!("echo $FABRISCOPE_LIVE_REAL; ib_send_bw -n 10000000 & until {used}; do sleep 0.05; done; {killed}");
+    let hosts = ["ri2", "--host", "a:", "sh", "-c", &server, "--host", "b:", "ib_send_bw", "-n", "10000000", "a"];
     let output = exec(&[&REAL[..], &hosts].concat());
     let (printed, told) = (text(&output.stdout), text(&output.stderr));
     assert!(printed.contains("killed with 137"), "{printed}{told}");
