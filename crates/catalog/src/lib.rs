@@ -93,7 +93,7 @@ pub use part::{Experts, Latent, Model, Transformer};
 pub use part::{GpuDirect, GpuPeers, GpuProtocol, Nearness, Registration};
 pub use part::{Hcl, Wafer};
 pub use part::{Lnet, Lustre, LustreClient, LustreData, LustreMetadata};
-pub use part::{Nccl, Step, StepParameters, Variable, Vendor};
+pub use part::{Nccl, NcclTransport, Step, StepParameters, Variable, Vendor};
 pub use part::{NodeDrives, NvmeOffload, NvmeStack};
 pub use part::{Onload, Psm2};
 pub use part::{SharedMemoryParameters, SingleCopyParameters, SlotParameters};

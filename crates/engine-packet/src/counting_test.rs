@@ -28,7 +28,7 @@ fn counting() -> Scenario {
     Scenario { counting: Counting::Sums, link_loads: true, ..Scenario::default() }
 }
 
-fn counters(run: &Run) -> &Counters {
+pub(crate) fn counters(run: &Run) -> &Counters {
     run.counters.as_ref().expect("they were asked for")
 }
 

@@ -2,13 +2,14 @@
 //! number of threads; what is sent is received; every lane has its credits back.
 
 use fabriscope_catalog::{Catalog, FlowControl, LinkRetry};
-use fabriscope_engine::{Cluster, Recovery, Run, Service};
+use fabriscope_engine::{Cluster, Counter, CounterPlace, Recovery, Run, Service};
+use fabriscope_fabric::{LinkId, Node};
 use fabriscope_schedule::{Builder, Schedule};
 use fabriscope_streams::Streams;
 use fabriscope_switch::Channel;
 use fabriscope_units::{Bytes, Span};
 
-use crate::counting_test::conserved;
+use crate::counting_test::{conserved, counters};
 use crate::faults_test::patient_lab;
 use crate::transfer::Transferring;
 use crate::windows::{self, Until};
@@ -163,6 +164,29 @@ fn any_number_of_threads_gives_the_same_run() {
             assert_eq!(one, run(threads), "{}, {threads} threads", case.name);
         }
     }
+}
+
+/// An incast that fills the buffers of its spines pauses links between parts. Each pause is counted once, by the part that asks for it, and begins
+/// and ends with a frame.
+#[test]
+fn pauses_across_borders_are_counted_once() {
+    let mut builder = Builder::new(1024);
+    for from in 256..512 {
+        let _ = builder.put(from, 3, Bytes(600_000));
+    }
+    let (cluster, schedule) = (fabric(LOSSLESS), builder.build().expect("the schedule is sound"));
+    let run = settle(&Scenario { counting: Counting::Sums, ..scenario(&CASES[0]) }, &cluster, &schedule, 1);
+    let counters = counters(&run);
+    let graph = &cluster.fabric.graph;
+    let is_trunk = |link: &u32| {
+        let link = graph.link(LinkId(*link));
+        [link.from, link.to].into_iter().all(|end| matches!(graph.node(end), Node::Switch(_)))
+    };
+    let paused = |link: &u32| counters.total(CounterPlace::Port(*link), Counter::RxPause(0)) > 0;
+    let between = (0..graph.link_count()).filter(is_trunk).filter(paused);
+    assert!(between.count() > 0, "{:?}", run.stats);
+    assert_eq!(counters.sum(Counter::TxPause(0)), 2 * run.stats.pauses);
+    assert_eq!(counters.sum(Counter::TxPauseTime(0)), counters.sum(Counter::RxPauseTime(0)));
 }
 
 /// A border tells of pauses, credits and marks a window later than one part knows them; the network is the same.

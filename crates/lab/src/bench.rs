@@ -1,7 +1,7 @@
 //! A benchmark program on a cluster: what a person asks for, whether it can be had, its run, and the outcome.
 
 use fabriscope_catalog::{
-    Catalog, FlowControl, Interface, IpoibMode, LinkLayer, MpiTransport, NodeChoice, NodeGroup, Noise, ResolvedCluster,
+    Catalog, FlowControl, Interface, IpoibMode, LinkLayer, MpiTransport, NodeChoice, NodeGroup, Noise, ResolvedCluster, Vendor,
 };
 use fabriscope_engine::Counting;
 use fabriscope_engine::{Cluster, Run};
@@ -222,6 +222,7 @@ impl BenchRequest {
         match self.stack {
             Stack::Library => {}
             Stack::Tcp => self.over_tcp(catalog, &mut parts)?,
+            Stack::QueuePairs(MpiTransport::Uet) if matches!(self.tool, Tool::NcclTests(_)) => over_uet(catalog, &mut parts)?,
             Stack::QueuePairs(transport) => self.over(transport, &mut parts)?,
         }
         let many = matches!(self.tool.traits().ranks, Ranks::Job(_) | Ranks::Pairs);
@@ -259,7 +260,7 @@ impl BenchRequest {
         let word = transport.word();
         let refused = |what: String, help: &str| Err(LabError::refused(format!("--transport {word}: {what}"), help));
         if !matches!(self.tool, Tool::Omb(_) | Tool::Collective(_) | Tool::Krylov | Tool::Scattered | Tool::App(_)) {
-            let help = "perftest has -c RC|XRC|UC|UD|DC|SRD; other programs run over what their library has";
+            let help = "perftest has -c RC|XRC|UC|UD|DC|SRD, nccl-tests --transport uet; other programs run over what their library has";
             return refused(format!("{} is no program of MPI", self.tool.name()), help);
         }
         let lossy = parts.flow_control == FlowControl::Lossy;
@@ -300,6 +301,23 @@ impl BenchRequest {
         }
         Ok(())
     }
+}
+
+/// The collective library of the GPUs over queue pairs of Ultra Ethernet.
+fn over_uet(catalog: &Catalog, parts: &mut ResolvedCluster) -> Result<(), LabError> {
+    for group in &mut parts.groups {
+        if group.node.nic.interface != Interface::Verbs {
+            let what = format!("--transport uet: `{}` has no queue pairs of verbs", group.node.nic.name);
+            return Err(LabError::refused(what, "choose a cluster with adapters of verbs, as mi355x-pollara"));
+        }
+        let vendor = group.nccl.as_ref().and_then(|software| Some(software.nccl.as_ref()?.vendor));
+        group.nccl = match vendor {
+            Some(Vendor::Nvidia) => Some(catalog.software("nccl-ofi-uet")?.clone()),
+            Some(Vendor::Amd) => Some(catalog.software("rccl-anp-uet")?.clone()),
+            _ => continue,
+        };
+    }
+    Ok(())
 }
 
 impl BenchSetup {

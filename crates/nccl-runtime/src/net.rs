@@ -7,8 +7,9 @@
 //! ```
 //! Source: NCCL, src/transport/net.cc (sendProxyProgress, recvProxyProgress), net_ib.cc (ncclIbIsend, ncclIbIrecv, ncclIbIflush);
 //! libfabric, prov/efa (read protocols).
-//! Modelled: slots of both ends, one queue pair for each connection and channel (one for all over SRD), GPU memory read and written by
-//! the adapter where it is near enough, and by kernels through host memory where not; a read of the GPU's memory behind each message.
+//! Modelled: slots of both ends, one queue pair for each connection and channel (one for all over SRD and UET, whose messages overtake each
+//! other), GPU memory read and written by the adapter where it is near enough, and by kernels through host memory where not; a read of the
+//! GPU's memory behind each message.
 //! Not modelled: several messages under one request; room is told by sends instead of writes that the sender polls for; where a
 //! message is shorter than 8 KiB, and adaptive routing is on, NCCL sends the immediate data apart.
 
@@ -31,7 +32,7 @@ use super::fifo::{Fifo, FifoEnd, FifoId, FifoPath, Filled};
 use super::in_network::Outlet;
 use super::kernels::Kernels;
 use super::proxy::Proxy;
-use super::slices::{Coming, Slice};
+use super::slices::{Coming, Placed, Slice};
 use super::world::{Contact, ContactOf, Node, RankPlacement, SLOTS, Shared, Wire, WireKind};
 
 /// What an adapter has for this rank.
@@ -41,9 +42,9 @@ pub(super) struct Rail {
     pub cq: CqId,
     host: Mr,
     device: Option<Mr>,
-    /// The queue pair of all connections, over SRD.
+    /// The queue pair of all connections, over SRD and UET.
     shared: Option<QpNum>,
-    /// The queue pair that reads behind messages, and where it leads over SRD.
+    /// The queue pair that reads behind messages, and where it leads over SRD and UET.
     flush: Option<(QpNum, Option<UdDestination>)>,
 }
 
@@ -80,9 +81,12 @@ struct Lane {
     ready: VecDeque<Slice>,
     /// Pieces outstanding and slots of each slice that was sent.
     sending: VecDeque<(u32, u32)>,
-    /// Slices that were sent, and what is known of those that come.
+    /// Slices that were sent, and how many of them are over.
     sent: u32,
+    over: u32,
+    /// What is known of those that come, and which of them are in place.
     coming: Coming,
+    placed: Placed,
 }
 
 /// A queue pair that is not connected yet.
@@ -98,8 +102,8 @@ struct Made {
 /// What a completed request was for.
 #[derive(Debug, Clone, Copy)]
 enum Done {
-    /// A piece of a slice that was written.
-    Sent { link: usize, lane: usize },
+    /// A piece of a slice that was written, by the number of the slice.
+    Sent { link: usize, lane: usize, number: u32 },
     /// A slice that was fetched: it is read behind.
     Fetched { link: usize, lane: usize, slice: Slice },
     /// A slice that is in place.
@@ -339,7 +343,9 @@ impl Net {
                 ready: VecDeque::new(),
                 sending: VecDeque::new(),
                 sent: 0,
+                over: 0,
                 coming: Coming::default(),
+                placed: Placed::default(),
             })
         };
         Ok([lane(Protocol::Ll)?, lane(Protocol::Ll128)?, lane(Protocol::Simple)?])
@@ -440,20 +446,23 @@ impl Net {
     fn complete(&mut self, c: &Proxy, done: Done) -> Result<(), ProgramError> {
         match done {
             Done::Control => Ok(()),
-            Done::Sent { link, lane } => {
+            Done::Sent { link, lane, number } => {
                 let of = &mut self.links[link].lanes[lane];
-                let Some((pieces, slots)) = of.sending.front_mut() else { return Ok(()) };
+                let Some((pieces, _)) = of.sending.get_mut(number.wrapping_sub(of.over) as usize) else { return Ok(()) };
                 *pieces -= 1;
-                if *pieces == 0 {
-                    let (slots, fifo) = (*slots, of.fifo);
+                while let Some((0, slots)) = of.sending.front().copied() {
                     of.sending.pop_front();
-                    c.node.borrow_mut().kernels.release(fifo, c.process.now(), slots);
+                    of.over = of.over.wrapping_add(1);
+                    c.node.borrow_mut().kernels.release(of.fifo, c.process.now(), slots);
                 }
                 Ok(())
             }
             Done::Came { link, lane, slice } => {
-                let fifo = self.links[link].lanes[lane].fifo;
-                c.node.borrow_mut().kernels.fill(fifo, c.process.now(), slice.bytes, slice.slots, slice.contents);
+                let of = &mut self.links[link].lanes[lane];
+                of.placed.add(slice);
+                while let Some(slice) = of.placed.next() {
+                    c.node.borrow_mut().kernels.fill(of.fifo, c.process.now(), slice.bytes, slice.slots, slice.contents);
+                }
                 Ok(())
             }
             Done::Fetched { link, lane, slice } => {
@@ -479,11 +488,12 @@ impl Net {
             }
             self.links[link].lanes[lane].filled.pop_front();
             let stripes = self.links[link].stripes.len() as u32;
-            let number = self.links[link].stripes[0].peer.number;
+            let connection = self.links[link].stripes[0].peer.number;
             let length = Protocol::ALL[lane].wire(bytes).saturating_u32();
             let pieces = if length > c.library().stripe { stripes } else { 1 };
             let of = &mut self.links[link].lanes[lane];
-            let words = Slice { number: of.sent, pieces, bytes, slots, contents }.words();
+            let number = of.sent;
+            let words = Slice { number, pieces, bytes, slots, contents }.words();
             of.sent = of.sent.wrapping_add(1);
             if !self.writes {
                 let wr = self.control(c, link, lane, Says::Ready).saying(words);
@@ -498,8 +508,8 @@ impl Net {
             for piece in 0..pieces {
                 let stripe = first + piece as usize;
                 let (sge, remote) = self.ends((link, stripe), lane, each.min(length - piece * each));
-                let wr = SendWr::write(0, sge, remote).with_imm(Says::Data.pack(number, lane)).saying(words);
-                self.post(c, (link, stripe), wr, Done::Sent { link, lane })?;
+                let wr = SendWr::write(0, sge, remote).with_imm(Says::Data.pack(connection, lane)).saying(words);
+                self.post(c, (link, stripe), wr, Done::Sent { link, lane, number })?;
             }
         }
         Ok(())
@@ -598,12 +608,13 @@ fn open_rail(process: &Process, (nic, gpu): (usize, Option<u32>), world: &Shared
         let device = place.map(|place| n.reg_mr_at(pd, base + BUFFERS, Bytes(BUFFERS), Access::ALL, place)).transpose()?;
         let cq = n.create_cq((RECEIVES + 2 * SENDS).saturating_mul(links.max(1)))?;
         let to = |qp| Peer { lid, qp, sl: 0, mtu: world.mtu };
-        let shared = if world.unordered {
-            let qp = n.create_qp(&queue_pair(pd, cq, QpType::Srd, links.max(1)))?;
-            n.connect(qp, &to(qp), Access::ALL)?;
-            Some(qp)
-        } else {
-            None
+        let shared = match world.datagrams {
+            Some(transport) => {
+                let qp = n.create_qp(&queue_pair(pd, cq, transport, links.max(1)))?;
+                n.connect(qp, &to(qp), Access::ALL)?;
+                Some(qp)
+            }
+            None => None,
         };
         let flush = match shared {
             _ if !world.library_of(me).flush || device.is_none() => None,

@@ -1,8 +1,7 @@
 //! What a message between proxies says of its slice, and which slices a receiver has.
 //!
-//! Modelled: a slice is taken for arrived when as many pieces are here as it has, in the order of the slices, as soon as the receiver knows of
-//! it from any piece. Pieces that overtake others by another adapter are counted as theirs.
-//! Not modelled: waiting for the very pieces of a slice.
+//! Modelled: a slice has arrived when all of its own pieces are here, and is taken in the order of the slices, however its messages overtake each
+//! other: by another adapter, or by the transport (SRD, UET). What was fetched or read behind a message is in place in that order, too.
 
 use std::collections::BTreeMap;
 
@@ -40,10 +39,8 @@ impl Slice {
 /// What has come of the slices of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Coming {
-    /// Those of which a piece is here and that were not taken, by number.
-    known: BTreeMap<u32, Slice>,
-    /// Pieces here beyond those of the slices that were taken.
-    pieces: u32,
+    /// Those of which a piece is here and that were not taken, by number, each with its pieces that are here.
+    known: BTreeMap<u32, (Slice, u32)>,
     /// The number of the next one.
     due: u32,
 }
@@ -51,17 +48,33 @@ pub(super) struct Coming {
 impl Coming {
     /// A piece of a slice has come.
     pub fn arrive(&mut self, slice: Slice) {
-        self.pieces += 1;
-        // Those that others stood for are over.
-        if slice.number.wrapping_sub(self.due) < u32::MAX / 2 {
-            self.known.insert(slice.number, slice);
-        }
+        self.known.entry(slice.number).or_insert((slice, 0)).1 += 1;
     }
-    /// Takes the next slice, if enough pieces are here.
+    /// Takes the next slice, if all of it is here.
     pub fn next(&mut self) -> Option<Slice> {
-        let slice = *self.known.get(&self.due).filter(|slice| slice.pieces <= self.pieces)?;
+        let (slice, _) = *self.known.get(&self.due).filter(|(slice, here)| here >= &slice.pieces)?;
         self.known.remove(&self.due);
-        self.pieces -= slice.pieces;
+        self.due = self.due.wrapping_add(1);
+        Some(slice)
+    }
+}
+
+/// Slices of a connection whose bytes are in place, which the kernel is told of in their order.
+#[derive(Debug, Default)]
+pub(super) struct Placed {
+    early: BTreeMap<u32, Slice>,
+    /// The number of the next one.
+    due: u32,
+}
+
+impl Placed {
+    /// All bytes of a slice are in place.
+    pub fn add(&mut self, slice: Slice) {
+        self.early.insert(slice.number, slice);
+    }
+    /// Takes the next slice, if it is in place.
+    pub fn next(&mut self) -> Option<Slice> {
+        let slice = self.early.remove(&self.due)?;
         self.due = self.due.wrapping_add(1);
         Some(slice)
     }
@@ -86,27 +99,24 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_counted_and_slices_stay_in_order() {
+    fn slices_wait_for_their_own_pieces_and_stay_in_order() {
         let mut coming = Coming::default();
         let (first, second) = (slice(0, 2), slice(1, 2));
-        // One piece of each is enough for the first one, two are left for the second.
-        coming.arrive(second);
-        assert_eq!(coming.next(), None);
+        // Both pieces of the second one are here before the last of the first.
+        for piece in [second, first, second] {
+            coming.arrive(piece);
+            assert_eq!(coming.next(), None);
+        }
         coming.arrive(first);
-        assert_eq!((coming.next(), coming.next()), (Some(first), None));
-        // The late piece of the first one stands for the second.
-        coming.arrive(first);
-        assert_eq!(coming.next(), None);
-        coming.arrive(second);
-        assert_eq!((coming.next(), coming.next()), (Some(second), None));
+        assert_eq!([coming.next(), coming.next(), coming.next()], [Some(first), Some(second), None]);
     }
 
     #[test]
-    fn a_slice_that_nothing_is_known_of_is_waited_for() {
-        let mut coming = Coming::default();
-        coming.arrive(slice(1, 1));
-        assert_eq!(coming.next(), None);
-        coming.arrive(slice(0, 1));
-        assert_eq!([coming.next(), coming.next()], [Some(slice(0, 1)), Some(slice(1, 1))]);
+    fn what_is_in_place_early_waits_for_those_before_it() {
+        let mut placed = Placed::default();
+        placed.add(slice(1, 1));
+        assert_eq!(placed.next(), None);
+        placed.add(slice(0, 1));
+        assert_eq!([placed.next(), placed.next(), placed.next()], [Some(slice(0, 1)), Some(slice(1, 1)), None]);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use fabriscope_catalog::Rdma;
+use fabriscope_catalog::{Interface, NcclTransport, Rdma};
 use fabriscope_machine::{Access, PathClass, Use};
 use fabriscope_nccl::point_to_point::Schedule;
 use fabriscope_nccl::{self as nccl, Algorithm, NcclError, NetWay, Protocol, Settings, Transport};
@@ -15,7 +15,7 @@ use fabriscope_node::{Devices, Memory, Process, ProgramError, Record, Ties, exch
 use fabriscope_platform::nccl::{JobLibrary, Library};
 use fabriscope_platform::{Binding, Target, path_mtu};
 use fabriscope_units::Time;
-use fabriscope_verbs::{Lid, Mtu, QpNum, Rkey};
+use fabriscope_verbs::{Lid, Mtu, QpNum, QpType, Rkey};
 
 use super::fifo::{Fifo, FifoEnd, FifoId, FifoPath};
 use super::kernels::Kernels;
@@ -31,8 +31,8 @@ pub(super) struct Shared {
     pub plan: nccl::Communicator,
     /// Rounds and channels of sends and receives.
     pub schedule: Schedule,
-    /// The adapters' transport is SRD.
-    pub unordered: bool,
+    /// The transport of one queue pair for all connections of an adapter, on which messages may overtake each other; none where each has its own.
+    pub datagrams: Option<QpType>,
     /// Who moves messages between nodes.
     pub rdma: Rdma,
     /// What limits groups of switches that reduce, where they do.
@@ -188,12 +188,17 @@ impl World {
         target: &Target,
         (gpus, number, seats): (Gpus, u32, Vec<MemberPlacement>),
     ) -> World {
+        let datagrams = match (target.interface, library.on(0).transport) {
+            (Interface::Efa, _) => Some(QpType::Srd),
+            (_, NcclTransport::Uet) => Some(QpType::Uet),
+            (_, NcclTransport::Rc) => None,
+        };
         World(Arc::new(Shared {
             library,
             schedule: Schedule::new(&plan),
             plan,
             mtu: path_mtu(target.mtu),
-            unordered: target.interface == fabriscope_catalog::Interface::Efa,
+            datagrams,
             rdma: target.rdma,
             switches: target.aggregation.as_ref().map(|(_, part)| part.rules(path_mtu(target.mtu), 0)),
             binding: target.binding.clone(),
@@ -209,14 +214,14 @@ impl World {
     /// # Errors
     /// As [`nccl::Communicator::on_first`].
     pub fn on_first(&self, nodes: u32) -> Result<World, NcclError> {
-        let Shared { library, mtu, plan, unordered, rdma, switches, binding, .. } = &*self.0;
+        let Shared { library, mtu, plan, datagrams, rdma, switches, binding, .. } = &*self.0;
         let plan = plan.on_first(nodes)?;
         Ok(World(Arc::new(Shared {
             library: library.clone(),
             schedule: Schedule::new(&plan),
             plan,
             mtu: *mtu,
-            unordered: *unordered,
+            datagrams: *datagrams,
             rdma: *rdma,
             switches: *switches,
             binding: binding.clone(),

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fabriscope_catalog::{Cpu, CpuFamily, Layer, Rdma, ResolvedCluster, StepParameters, Vendor};
+use fabriscope_catalog::{Cpu, CpuFamily, Layer, NcclTransport, Rdma, ResolvedCluster, StepParameters, Vendor};
 use fabriscope_machine::{Machine, PathClass, VertexId};
 use fabriscope_nccl::{
     Adapter, Algorithm, Architecture, Choice, Communicator, Facts, NcclError, NodeKind, Processor, Protocol, RankPlacement, Release, Rules,
@@ -110,6 +110,8 @@ pub struct Library {
     pub plugin: Span,
     /// The receiver's adapter reads behind a message.
     pub flush: bool,
+    /// The queue pairs of messages between nodes, over verbs.
+    pub transport: NcclTransport,
     /// The farthest adapter that reaches a GPU's memory.
     pub farthest: PathClass,
     /// Length of a message between proxies.
@@ -179,6 +181,7 @@ impl Library {
             proxy_step: *part.proxy_step,
             plugin: plugin.map_or(Span::ZERO, |span| **span),
             flush: part.flush,
+            transport: part.transport,
             farthest: part.gpudirect.class(),
             control: part.control_bytes.saturating_u32(),
             paces: [

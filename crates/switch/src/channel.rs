@@ -497,10 +497,11 @@ impl Channel {
     }
 
     /// Pause lanes: first and last moment at which the sender obeys the pause that was requested last, the latter
-    /// [`Time::MAX`] while it is not known; and the time from the request to its effect.
+    /// [`Time::MAX`] while it is not known; and the time from the request to its effect. Where the buffer is accounted for elsewhere, it is told
+    /// there, and nothing is here.
     #[must_use]
     pub fn pause_span(&self) -> (Option<(Time, Time)>, Span) {
-        let Some(pause) = &self.pause else { return (None, Span::ZERO) };
+        let Some(pause) = self.pause.as_ref().filter(|pause| !pause.afar) else { return (None, Span::ZERO) };
         ((pause.from.is_known()).then_some((pause.from, pause.until)), pause.thresholds.reaction)
     }
 

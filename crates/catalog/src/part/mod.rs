@@ -72,7 +72,7 @@ pub use lustre::{Lnet, Lustre, LustreClient, LustreData, LustreMetadata};
 pub use manager::Manager;
 pub use model::{Experts, Latent, Model, Transformer};
 pub use multicast::MulticastProtocol;
-pub use nccl::{Nccl, Step, StepParameters, Variable};
+pub use nccl::{Nccl, NcclTransport, Step, StepParameters, Variable};
 pub use network::{Bottleneck, Convolution, Convolutional, Crossing, Linear, NetLayer, Pool, Recommendation};
 pub(crate) use nic::check_mtu;
 pub use nic::{BlueFlame, Contexts, Nic, Onload, Rdma};

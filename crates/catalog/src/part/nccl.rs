@@ -67,6 +67,9 @@ pub struct Nccl {
     pub gpudirect: Nearness,
     /// Whether the receiver's adapter reads the GPU's memory behind a message, so that it is in place before the flag.
     pub flush: bool,
+    /// The queue pairs of messages between nodes, over verbs; adapters of EFA have SRD whatever is said.
+    #[serde(default, skip_serializing_if = "NcclTransport::is_usual")]
+    pub transport: NcclTransport,
     /// Control messages between proxies.
     pub control_bytes: Sourced<Bytes>,
     /// What the plugin wants where users say nothing: variables of the library.
@@ -79,6 +82,23 @@ pub struct Nccl {
     /// Lines of LL and LL128 do not go through adapters that only read remote memory, which deliver in any order: all is Simple there.
     #[serde(default)]
     pub lines_need_writes: bool,
+}
+
+/// The queue pairs that carry messages of a collective library between nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum NcclTransport {
+    /// A reliable connection for each channel to a rank.
+    #[default]
+    Rc,
+    /// One queue pair of Ultra Ethernet (RUD) for all that a rank sends and receives by an adapter.
+    Uet,
+}
+
+impl NcclTransport {
+    fn is_usual(&self) -> bool {
+        *self == NcclTransport::default()
+    }
 }
 
 /// A variable of the library that its plugin sets.

@@ -54,7 +54,7 @@ struct JobArgs {
     #[arg(long, value_name = "CLUSTER")]
     on: Option<String>,
     /// What the OSU benchmarks run over: `verbs` (the library of the cluster), `tcp` (sockets: Ethernet or IPoIB), or the library over these
-    /// queue pairs: `rc` (receives for each connection), `rc-srq` (shared ones), `xrc`, `dc`, `ud`, `srd`, `uet`
+    /// queue pairs: `rc` (receives for each connection), `rc-srq` (shared ones), `xrc`, `dc`, `ud`, `srd`, `uet`; nccl-tests over `uet`
     #[arg(long, value_name = "TRANSPORT")]
     transport: Option<String>,
     /// Nodes of a collective job (default 2)

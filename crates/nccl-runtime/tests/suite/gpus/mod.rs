@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
-use fabriscope_catalog::{Catalog, ResolvedCluster};
+use fabriscope_catalog::{Catalog, FlowControl, ResolvedCluster};
 use fabriscope_engine::{Cluster, Engine, Job, Loss, RunOptions};
 use fabriscope_engine_packet::PacketEngine;
+use fabriscope_fabric::Routing;
 use fabriscope_nccl::{Algorithm, Operation, Plan, Protocol, Settings, Tuner};
 use fabriscope_nccl_runtime::{Communicator, Exchange, World, connections};
 use fabriscope_node::{Main, ProgramError, Record};
@@ -13,9 +14,13 @@ use fabriscope_platform::nccl::Library;
 use fabriscope_platform::{Binding, Layout, Target};
 use fabriscope_units::{Bytes, Span};
 
-pub fn parts(cluster: &str) -> ResolvedCluster {
+fn catalog() -> &'static Catalog {
     static CATALOG: OnceLock<Catalog> = OnceLock::new();
-    CATALOG.get_or_init(|| Catalog::embedded().unwrap()).target(cluster).unwrap()
+    CATALOG.get_or_init(|| Catalog::embedded().unwrap())
+}
+
+pub fn parts(cluster: &str) -> ResolvedCluster {
+    catalog().target(cluster).unwrap()
 }
 
 /// Nodes of a cluster, a library on them, and variables that users set.
@@ -37,6 +42,15 @@ impl Machine {
         let library = Library::of(&parts).expect("GPUs with a library");
         Machine { parts, library, nodes, per_node, variables: Vec::new(), loss: Loss::None }
     }
+    /// Nodes of AMD's GPUs on Ethernet, whose library runs over Ultra Ethernet: each packet takes a path of its own, and what finds no room is lost.
+    pub fn over_uet(cluster: &str, nodes: u32, per_node: u32) -> Machine {
+        let mut parts = parts(cluster);
+        parts.routing = Routing::Spray;
+        parts.flow_control = FlowControl::Lossy;
+        parts.groups[0].nccl = Some(catalog().software("rccl-anp-uet").unwrap().clone());
+        let library = Library::of(&parts).expect("GPUs with a library");
+        Machine { library, parts, ..Machine::of(cluster, nodes, per_node) }
+    }
     pub fn with(mut self, name: &'static str, value: impl ToString) -> Machine {
         self.variables.push((name, value.to_string()));
         self
@@ -53,11 +67,12 @@ impl Machine {
         let target = Target::of(&self.parts, layout, Binding::default());
         World::new(self.library.clone(), &target, (self.nodes, self.per_node), &settings).unwrap()
     }
-    fn run(&self, mains: Vec<Main>) -> Result<(), String> {
+    /// Packets that switches trimmed.
+    fn run(&self, mains: Vec<Main>) -> Result<u64, String> {
         let nodes = (0..self.ranks()).map(|rank| rank / self.per_node).collect();
         let cluster = Cluster::new(self.parts.clone()).unwrap();
         let run = PacketEngine.run(&cluster, Job::programs(nodes, mains), &RunOptions { loss: self.loss, ..RunOptions::default() }, 1);
-        run.map(drop).map_err(|error| error.to_string())
+        run.map(|run| run.stats.trims).map_err(|error| error.to_string())
     }
 }
 
@@ -85,6 +100,8 @@ pub struct Seen {
     pub wrong: Bytes,
     /// Channels in use.
     pub channels: usize,
+    /// Packets that switches trimmed.
+    pub trims: u64,
 }
 
 impl Seen {
@@ -149,9 +166,9 @@ pub fn collectives(machine: &Machine, all: &[Collective]) -> Result<Seen, String
             })
         })
     };
-    machine.run((0..machine.ranks()).map(main).collect())?;
+    let trims = machine.run((0..machine.ranks()).map(main).collect())?;
     let (hosts, wrong) = seen.take();
-    Ok(Seen { hosts, wrong, channels: plans.iter().map(|plan| plan.parts.len()).max().unwrap_or(0) })
+    Ok(Seen { hosts, wrong, channels: plans.iter().map(|plan| plan.parts.len()).max().unwrap_or(0), trims })
 }
 
 pub fn collective(machine: &Machine, case: Collective) -> Seen {
@@ -178,7 +195,7 @@ pub fn group(machine: &Machine, exchanges: impl Fn(u32, u32) -> Vec<Exchange>) -
             })
         })
     };
-    machine.run((0..ranks).map(main).collect())?;
+    let trims = machine.run((0..ranks).map(main).collect())?;
     let (hosts, wrong) = seen.take();
-    Ok(Seen { hosts, wrong, channels: 0 })
+    Ok(Seen { hosts, wrong, channels: 0, trims })
 }
