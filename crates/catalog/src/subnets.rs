@@ -10,9 +10,19 @@
 //! Not modelled: local identifiers that begin anew in each subnet, subnet managers and path records of each, groups beyond a subnet, IP
 //! between subnets (its packets carry no such header).
 
+use std::num::NonZeroU32;
+
 use crate::cluster::ResolvedCluster;
 use crate::error::Problem;
 use crate::part::Layer;
+
+impl ResolvedCluster {
+    /// Adapters of an InfiniBand subnet, where routers join several: each node has one.
+    #[must_use]
+    pub fn subnet(&self) -> Option<NonZeroU32> {
+        self.subnet_nodes.and_then(NonZeroU32::new)
+    }
+}
 
 /// Whether there can be such subnets.
 pub(crate) fn check(resolved: &ResolvedCluster) -> Result<(), Problem> {

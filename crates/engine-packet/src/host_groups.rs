@@ -1,6 +1,5 @@
 //! Adapters of the hosts, group by group: costs, links and memories are those of the node that a host belongs to.
 
-use std::num::NonZeroU32;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -137,7 +136,7 @@ fn config(parts: &ResolvedCluster, host: u32, congestion: Settings) -> AdapterCo
     let (link_layer, iwarp) = (parts.link_layer.wire(), timing::iwarp(parts));
     // Where none overtake each other it makes no difference.
     let any_order = parts.takes_any_order() && parts.routing.overtakes();
-    let subnet = parts.subnet_nodes.and_then(NonZeroU32::new);
+    let subnet = parts.subnet();
     let rnic = NicConfig { lid: Lid(host), link_layer, congestion, datagram_mtu, coalescing, iwarp, any_order, subnet };
     AdapterConfig { rnic, ip: Some(timing::ip(parts)), hfi: timing::onload(parts) }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use fabriscope_capture::{Address, Format, Framing, Interface, LARGEST_SUBNET, write};
@@ -55,7 +54,7 @@ impl CaptureRequest {
         let mut taps = Taps {
             file: file.clone(),
             format,
-            framing: Framing { slingshot, subnet: cluster.parts.subnet_nodes.and_then(NonZeroU32::new), ..Framing::of(layer) },
+            framing: Framing { slingshot, subnet: cluster.parts.subnet(), ..Framing::of(layer) },
             // No frame is so long: all of it is kept.
             snap: self.snap.unwrap_or(u32::MAX),
             interfaces: Vec::new(),

@@ -32,7 +32,7 @@ use super::fifo::{Fifo, FifoEnd, FifoId, FifoPath, Filled};
 use super::in_network::Outlet;
 use super::kernels::Kernels;
 use super::proxy::Proxy;
-use super::slices::{Coming, Placed, Slice};
+use super::slices::{InOrder, Slice};
 use super::world::{Contact, ContactOf, Node, RankPlacement, SLOTS, Shared, Wire, WireKind};
 
 /// What an adapter has for this rank.
@@ -81,12 +81,11 @@ struct Lane {
     ready: VecDeque<Slice>,
     /// Pieces outstanding and slots of each slice that was sent.
     sending: VecDeque<(u32, u32)>,
-    /// Slices that were sent, and how many of them are over.
+    /// Slices that were sent.
     sent: u32,
-    over: u32,
     /// What is known of those that come, and which of them are in place.
-    coming: Coming,
-    placed: Placed,
+    coming: InOrder,
+    placed: InOrder,
 }
 
 /// A queue pair that is not connected yet.
@@ -343,9 +342,8 @@ impl Net {
                 ready: VecDeque::new(),
                 sending: VecDeque::new(),
                 sent: 0,
-                over: 0,
-                coming: Coming::default(),
-                placed: Placed::default(),
+                coming: InOrder::default(),
+                placed: InOrder::default(),
             })
         };
         Ok([lane(Protocol::Ll)?, lane(Protocol::Ll128)?, lane(Protocol::Simple)?])
@@ -429,7 +427,8 @@ impl Net {
             Says::Fetched(slots) => c.node.borrow_mut().kernels.release(fifo, c.process.now(), slots),
             Says::Data | Says::Ready => {
                 let unheard = || ProgramError(format!("rank {}: a message says nothing of its slice", c.rank()));
-                self.links[link].lanes[lane].coming.arrive(words.and_then(Slice::heard).ok_or_else(unheard)?);
+                let slice = words.and_then(Slice::heard).ok_or_else(unheard)?;
+                self.links[link].lanes[lane].coming.arrive(slice, slice.pieces);
                 while let Some(slice) = self.links[link].lanes[lane].coming.next() {
                     c.process.compute(c.library().proxy_step + c.library().plugin);
                     if says == Says::Ready {
@@ -448,18 +447,18 @@ impl Net {
             Done::Control => Ok(()),
             Done::Sent { link, lane, number } => {
                 let of = &mut self.links[link].lanes[lane];
-                let Some((pieces, _)) = of.sending.get_mut(number.wrapping_sub(of.over) as usize) else { return Ok(()) };
+                let first = of.sent.wrapping_sub(of.sending.len() as u32);
+                let Some((pieces, _)) = of.sending.get_mut(number.wrapping_sub(first) as usize) else { return Ok(()) };
                 *pieces -= 1;
                 while let Some((0, slots)) = of.sending.front().copied() {
                     of.sending.pop_front();
-                    of.over = of.over.wrapping_add(1);
                     c.node.borrow_mut().kernels.release(of.fifo, c.process.now(), slots);
                 }
                 Ok(())
             }
             Done::Came { link, lane, slice } => {
                 let of = &mut self.links[link].lanes[lane];
-                of.placed.add(slice);
+                of.placed.arrive(slice, 1);
                 while let Some(slice) = of.placed.next() {
                     c.node.borrow_mut().kernels.fill(of.fifo, c.process.now(), slice.bytes, slice.slots, slice.contents);
                 }

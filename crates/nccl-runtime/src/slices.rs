@@ -3,7 +3,7 @@
 //! Modelled: a slice has arrived when all of its own pieces are here, and is taken in the order of the slices, however its messages overtake each
 //! other: by another adapter, or by the transport (SRD, UET). What was fetched or read behind a message is in place in that order, too.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 
 use fabriscope_units::Bytes;
 use fabriscope_verbs::AppWords;
@@ -36,45 +36,29 @@ impl Slice {
     }
 }
 
-/// What has come of the slices of a connection.
+/// Slices of a connection that are taken in their order, each as soon as all arrivals of it are counted.
 #[derive(Debug, Default)]
-pub(super) struct Coming {
-    /// Those of which a piece is here and that were not taken, by number, each with its pieces that are here.
-    known: BTreeMap<u32, (Slice, u32)>,
+pub(super) struct InOrder {
+    /// From the next one on: each of which something has arrived, and how many arrivals are missing.
+    waiting: VecDeque<Option<(Slice, u32)>>,
     /// The number of the next one.
     due: u32,
 }
 
-impl Coming {
-    /// A piece of a slice has come.
-    pub fn arrive(&mut self, slice: Slice) {
-        self.known.entry(slice.number).or_insert((slice, 0)).1 += 1;
+impl InOrder {
+    /// One of `arrivals` that make a slice complete.
+    pub fn arrive(&mut self, slice: Slice, arrivals: u32) {
+        let place = slice.number.wrapping_sub(self.due) as usize;
+        if self.waiting.len() <= place {
+            self.waiting.resize(place + 1, None);
+        }
+        let (_, missing) = self.waiting[place].get_or_insert((slice, arrivals));
+        *missing -= 1;
     }
-    /// Takes the next slice, if all of it is here.
+    /// Takes the next slice, if it is complete.
     pub fn next(&mut self) -> Option<Slice> {
-        let (slice, _) = *self.known.get(&self.due).filter(|(slice, here)| here >= &slice.pieces)?;
-        self.known.remove(&self.due);
-        self.due = self.due.wrapping_add(1);
-        Some(slice)
-    }
-}
-
-/// Slices of a connection whose bytes are in place, which the kernel is told of in their order.
-#[derive(Debug, Default)]
-pub(super) struct Placed {
-    early: BTreeMap<u32, Slice>,
-    /// The number of the next one.
-    due: u32,
-}
-
-impl Placed {
-    /// All bytes of a slice are in place.
-    pub fn add(&mut self, slice: Slice) {
-        self.early.insert(slice.number, slice);
-    }
-    /// Takes the next slice, if it is in place.
-    pub fn next(&mut self) -> Option<Slice> {
-        let slice = self.early.remove(&self.due)?;
+        let (slice, _) = self.waiting.front().copied().flatten().filter(|(_, missing)| *missing == 0)?;
+        self.waiting.pop_front();
         self.due = self.due.wrapping_add(1);
         Some(slice)
     }
@@ -100,23 +84,23 @@ mod tests {
 
     #[test]
     fn slices_wait_for_their_own_pieces_and_stay_in_order() {
-        let mut coming = Coming::default();
+        let mut coming = InOrder::default();
         let (first, second) = (slice(0, 2), slice(1, 2));
         // Both pieces of the second one are here before the last of the first.
         for piece in [second, first, second] {
-            coming.arrive(piece);
+            coming.arrive(piece, piece.pieces);
             assert_eq!(coming.next(), None);
         }
-        coming.arrive(first);
+        coming.arrive(first, first.pieces);
         assert_eq!([coming.next(), coming.next(), coming.next()], [Some(first), Some(second), None]);
     }
 
     #[test]
     fn what_is_in_place_early_waits_for_those_before_it() {
-        let mut placed = Placed::default();
-        placed.add(slice(1, 1));
+        let mut placed = InOrder::default();
+        placed.arrive(slice(1, 1), 1);
         assert_eq!(placed.next(), None);
-        placed.add(slice(0, 1));
+        placed.arrive(slice(0, 1), 1);
         assert_eq!([placed.next(), placed.next(), placed.next()], [Some(slice(0, 1)), Some(slice(1, 1)), None]);
     }
 }

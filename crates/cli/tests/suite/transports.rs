@@ -101,14 +101,14 @@ fn nccl_tests_run_over_ultra_ethernet() {
     let bench = ["bench", "all_reduce_perf", "--nodes", "2", "-b", "1M", "-e", "1M", "-n", "1", "-w", "0"];
     let over = |cluster, transport| fabriscope(&[&bench[..], &["--on", cluster, "--transport", transport]].concat());
     let (ours, verbs) = (over("mi355x-pollara", "uet"), over("mi355x-pollara", "verbs"));
-    let busy = |output: &Output| -> f64 {
+    let time = |output: &Output| -> f64 {
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
         let row: Vec<String> =
             text(output).lines().find(|line| line.contains("float")).unwrap().split_whitespace().map(String::from).collect();
         assert_eq!(row[8], "0", "wrong elements");
         row[5].parse().unwrap()
     };
-    let (ours, verbs) = (busy(&ours), busy(&verbs));
+    let (ours, verbs) = (time(&ours), time(&verbs));
     assert!(ours > verbs && ours < 1.2 * verbs, "{ours} us over UET, {verbs} over RC");
     for (cluster, transport, what) in
         [("frontier", "uet", "no queue pairs of verbs"), ("mi355x-pollara", "dc", "nccl-tests --transport uet")]
