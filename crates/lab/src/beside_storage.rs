@@ -1,44 +1,66 @@
-//! A benchmark program beside a parallel file system: each alone, both together, and together with the file system in a class of its own.
+//! A benchmark program or a step of training beside a parallel file system: each alone, both together, and together with the file system in a class of its own.
 //!
 //! Source: [`fabriscope_storage::beside`] for RPCs and servers.
-//! Modelled: every packet of both, on the same fabric and, where nodes are clients and in the job, the same adapters.
+//! Modelled: every packet of both (a step by `schedule_programs.rs`), on the same fabric and, where nodes are clients and in the job, the same adapters.
 //! Not modelled: cores and memory of a node that both want, metadata, LNet routers.
 
 use std::rc::Rc;
 
 use fabriscope_catalog::{Catalog, Interface, Problem, ResolvedCluster};
-use fabriscope_engine::{Cluster, Engine, Job, RunOptions};
+use fabriscope_engine::{Cluster, Engine, FaultPlan, Job, RunOptions};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_engine_storage::Direction;
 use fabriscope_lustre::System;
+use fabriscope_node::Main;
 use fabriscope_platform::path_mtu;
 use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_storage::Mount;
 use fabriscope_storage::beside::{Burst, Tally, Traffic, nobody};
-use fabriscope_tools::{Tool, ToolOutput};
-use fabriscope_units::{Remedy, Time};
+use fabriscope_tool::Point;
+use fabriscope_tools::Tool;
+use fabriscope_training_plan::Spent;
+use fabriscope_units::{Bytes, Remedy, Span, Time};
+use fabriscope_verbs::{Mtu, Service};
 
 use crate::ResolvedLab;
 use crate::error::LabError;
 use crate::launch::{Launch, LaunchError, layout_of};
+use crate::schedule_programs::{AdaptersOfNodes, SchedulePrograms, programs};
 use crate::sweep::head;
+use crate::training::job::gpus_of_node;
+use crate::training::of_lab::{self, PreparedStep};
 use crate::training::shown::ms;
 use crate::workload::beside_storage::BesideStorage;
 
 /// What one run of both gave.
 struct Together {
-    printed: ToolOutput,
+    points: Vec<Point>,
     tally: Tally,
     end: Time,
 }
 
 /// Whether the file system and the program exist, and adapters carry its RPCs.
 pub(crate) fn check(catalog: &Catalog, parts: &ResolvedCluster, work: &BesideStorage) -> Result<(), Problem> {
-    let at = |key: &'static str| ["workload", "beside_storage", key];
-    Tool::by_name(&work.tool).map_err(|error| {
-        let (message, help) = error.halves("`fabriscope bench` lists the tools");
-        Problem::at(&at("tool"), message, help)
-    })?;
+    let at = |key: &'static str, (message, help): (String, String)| Problem::at(&["workload", "beside_storage", key], message, help);
+    match &work.training {
+        Some(step) => {
+            of_lab::fits(catalog, parts, step)
+                .map_err(|error| at("training", of_lab::of_keys(error).halves("see [workload.beside_storage.training] of the lab")))?;
+            if step.transport != Service::Rc || step.any_order {
+                let message = "the messages of a step beside storage are of reliable connections, in order".to_owned();
+                return Err(at("training", (message, "leave transport and any_order out".to_owned())));
+            }
+            let (gpus, named) = (step.request().layout.gpus(), work.nodes.among(parts.nodes()).count() as u64);
+            let there = named * u64::from(gpus_of_node(parts));
+            if gpus > there {
+                let message = format!("{gpus} GPUs for the step, and {named} nodes have {there}");
+                return Err(at("nodes", (message, "name more nodes".to_owned())));
+            }
+        }
+        None => {
+            Tool::by_name(&work.tool).map_err(|error| at("tool", error.halves("`fabriscope bench` lists the tools")))?;
+        }
+    }
     traffic(catalog, parts, work, 0).map(drop).map_err(|(key, message, help)| {
         let keys: Vec<&str> = ["workload", "beside_storage", "storage"].into_iter().chain(key).collect();
         Problem::at(&keys, message, help)
@@ -78,8 +100,72 @@ fn traffic(
         clients,
         servers,
         level,
-        mtu: path_mtu(u32::try_from(parts.mtu.0).unwrap_or(u32::MAX)),
+        mtu: mtu_of(parts),
     })
+}
+
+fn mtu_of(parts: &ResolvedCluster) -> Mtu {
+    path_mtu(u32::try_from(parts.mtu.0).unwrap_or(u32::MAX))
+}
+
+/// What runs beside the file system.
+enum Program<'l> {
+    Tool(Box<Launch<'l>>),
+    Step(Box<StepOfTraining>),
+}
+
+/// A step of training on nodes of so many adapters.
+struct StepOfTraining {
+    step: PreparedStep,
+    nics: u32,
+    /// The adapter of each GPU of a node.
+    of_gpus: Vec<u32>,
+    faults: Option<FaultPlan>,
+}
+
+impl<'l> Program<'l> {
+    fn new(catalog: &Catalog, lab: &'l ResolvedLab, work: &'l BesideStorage, (chosen, seed): (&'l [u32], u64)) -> Result<Self, LabError> {
+        let parts = &lab.cluster;
+        if let Some(step) = &work.training {
+            let step = of_lab::prepare_on(catalog, parts, step, chosen.to_vec())?;
+            let (nics, of_gpus, faults) = (parts.sole().node.nics, step.adapters().to_vec(), lab.faults.clone());
+            return Ok(Program::Step(Box::new(StepOfTraining { step, nics, of_gpus, faults })));
+        }
+        let tool = Tool::by_name(&work.tool).map_err(|error| LabError::refused(error.in_full(), "`fabriscope bench` lists the tools"))?;
+        let per_node = work.per_node.or_else(|| tool.gpus_of_process(&work.args));
+        Ok(Program::Tool(Box::new(Launch {
+            chosen,
+            layout: Some(layout_of(tool, parts, Some(chosen.len() as u32), per_node)),
+            seed,
+            faults: lab.faults.clone(),
+            every_iteration: true,
+            ..Launch::new(tool, &work.args, parts)
+        })))
+    }
+    /// Runs it while these do what they do; what it measured, and when it ended.
+    fn run(&self, cluster: &Cluster, beside: Vec<(u32, Main)>, seed: u64) -> Result<(Vec<Point>, Time), LabError> {
+        match self {
+            Program::Tool(launch) => {
+                let (printed, run) = launch.run_beside(cluster, beside)?;
+                Ok((printed.points, run.end))
+            }
+            Program::Step(of) => {
+                let nodes = AdaptersOfNodes { nics: of.nics, of_gpus: &of.of_gpus, mtu: mtu_of(&cluster.parts) };
+                let SchedulePrograms { programs, ops } = programs(&of.step.schedule(), nodes);
+                let job = Job::with_beside(programs.into_iter().unzip(), beside);
+                let options = RunOptions { faults: of.faults.clone(), ..RunOptions::default() };
+                let run = PacketEngine.run(cluster, job, &options, seed).map_err(LaunchError::from)?;
+                Ok((points(of.step.spent(&ops.take())), run.end))
+            }
+        }
+    }
+}
+
+/// The parts of a step, and the step.
+fn points(spent: Spent) -> Vec<Point> {
+    let step = [("step", spent.total())];
+    let parts = spent.parts().into_iter().filter(|(_, span)| *span > Span::ZERO).chain(step);
+    parts.map(|(metric, span)| Point { size: Bytes::ZERO, metric, unit: "ms", value: ms(span) }).collect()
 }
 
 /// Runs all settings.
@@ -88,25 +174,16 @@ fn traffic(
 /// The program's options, what the engine says.
 pub fn run(catalog: &Catalog, lab: &ResolvedLab, work: &BesideStorage, seed: u64) -> Result<Outcome, LabError> {
     let parts = &lab.cluster;
-    let cluster = Cluster::new(parts.clone()).map_err(LaunchError::from)?;
-    let tool = Tool::by_name(&work.tool).map_err(|error| LabError::refused(error.in_full(), "`fabriscope bench` lists the tools"))?;
     let chosen: Vec<u32> = work.nodes.among(parts.nodes()).collect();
-    let per_node = work.per_node.or_else(|| tool.gpus_of_process(&work.args));
-    let launch = Launch {
-        chosen: &chosen,
-        layout: Some(layout_of(tool, parts, Some(chosen.len() as u32), per_node)),
-        seed,
-        faults: lab.faults.clone(),
-        every_iteration: true,
-        ..Launch::new(tool, &work.args, parts)
-    };
+    let program = Program::new(catalog, lab, work, (&chosen, seed))?;
+    let cluster = Cluster::new(parts.clone()).map_err(LaunchError::from)?;
     let of_level = |level: u8| traffic(catalog, parts, work, level).map_err(|(_, message, help)| LabError::refused(message, help));
     let together = |level: u8| -> Result<Together, LabError> {
         let (programs, tally) = of_level(level)?.programs();
-        let (printed, run) = launch.run_beside(&cluster, programs)?;
-        Ok(Together { printed, tally: tally.take(), end: run.end })
+        let (points, end) = program.run(&cluster, programs, seed)?;
+        Ok(Together { points, tally: tally.take(), end })
     };
-    let (alone, _) = launch.run_beside(&cluster, Vec::new())?;
+    let (alone, _) = program.run(&cluster, Vec::new(), seed)?;
     let mut runs = vec![together(0)?];
     if work.storage.has_class() {
         let level = work.storage.level(parts).map_err(|problem| LabError::refused(problem.message, problem.help))?;
@@ -121,11 +198,12 @@ pub fn run(catalog: &Catalog, lab: &ResolvedLab, work: &BesideStorage, seed: u64
     Ok(outcome(lab, work, seed, (&alone, &tally.take(), &runs)))
 }
 
-fn outcome(lab: &ResolvedLab, work: &BesideStorage, seed: u64, (alone, undisturbed, runs): (&ToolOutput, &Tally, &[Together])) -> Outcome {
+fn outcome(lab: &ResolvedLab, work: &BesideStorage, seed: u64, (alone, undisturbed, runs): (&[Point], &Tally, &[Together])) -> Outcome {
     let storage = &work.storage;
+    let program = work.training.as_ref().map_or(work.tool.clone(), |step| format!("a step of {}", step.model));
     let what = format!(
-        "{} on nodes {}, {} on clients {} with servers {}, seed {seed}",
-        work.tool, work.nodes, storage.file_system, storage.clients, storage.servers
+        "{program} on nodes {}, {} on clients {} with servers {}, seed {seed}",
+        work.nodes, storage.file_system, storage.clients, storage.servers
     );
     let mut outcome = head(lab, &what);
     outcome.set("seed", seed).keyed_table("program", of_program(alone, runs)).text("\n");
@@ -162,7 +240,7 @@ fn cells(value: Option<f64>, digits: usize, alone: Option<f64>) -> [Cell; 2] {
 }
 
 /// What the program measured: alone and beside the file system.
-fn of_program(alone: &ToolOutput, runs: &[Together]) -> Grid {
+fn of_program(alone: &[Point], runs: &[Together]) -> Grid {
     let mut grid = Grid::new(
         [
             Column::number("size", "size_bytes").unit("B"),
@@ -173,10 +251,10 @@ fn of_program(alone: &ToolOutput, runs: &[Together]) -> Grid {
         .into_iter()
         .chain(beside(runs)),
     );
-    for (number, point) in alone.points.iter().enumerate() {
+    for (number, point) in alone.iter().enumerate() {
         let mut row = vec![Cell::bytes(point.size), Cell::word(point.metric), Cell::word(point.unit), Cell::number(point.value, 2)];
         for run in runs {
-            let value = run.printed.points.get(number).map(|other| other.value);
+            let value = run.points.get(number).map(|other| other.value);
             row.extend(cells(value, 2, Some(point.value)));
         }
         grid.push(row);

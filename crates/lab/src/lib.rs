@@ -37,6 +37,7 @@ pub mod prediction;
 pub mod published;
 mod quantiles;
 pub mod run;
+mod schedule_programs;
 mod schema;
 pub mod sensitivity;
 mod series;

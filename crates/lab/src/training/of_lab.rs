@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use fabriscope_catalog::{Catalog, Problem, ResolvedCluster};
-use fabriscope_engine::Run;
+use fabriscope_engine::{OpTimes, Run};
 use fabriscope_report::Outcome;
 use fabriscope_schedule::Schedule;
 use fabriscope_training::Layout;
@@ -25,6 +25,8 @@ use crate::{Lab, ResolvedLab};
 /// A step that is ready to run message by message.
 pub struct PreparedStep {
     job: Job,
+    /// The adapter of each GPU of a node.
+    adapters: Vec<u32>,
     layout: Layout,
     messages: Messages,
     analytic: Spent,
@@ -42,18 +44,26 @@ pub struct RunStep {
     tokens: f64,
 }
 
-/// The step of a lab, as messages.
+/// The step of a lab on the first nodes of its cluster, as messages.
 ///
 /// # Errors
 /// What `check` refuses, adapters that act as one, groups of which the library has no plan.
 pub fn prepare(catalog: &Catalog, parts: &ResolvedCluster, work: &Training) -> Result<PreparedStep, LabError> {
+    prepare_on(catalog, parts, work, (0..parts.nodes()).collect())
+}
+
+/// The same on these nodes, in the order of its GPUs.
+///
+/// # Errors
+/// As [`prepare`].
+pub fn prepare_on(catalog: &Catalog, parts: &ResolvedCluster, work: &Training, nodes: Vec<u32>) -> Result<PreparedStep, LabError> {
     let request = work.request();
     let job = request.job(catalog, parts).map_err(of_keys)?;
     let mut times = request.times(catalog, &job).map_err(of_keys)?;
     let step = made(&job, &request.layout, &mut times).map_err(of_keys)?;
-    let messages = Messages::of(&job, &request.layout, &mut times).map_err(of_keys)?;
+    let messages = Messages::on(nodes, &job, &request.layout, &mut times).map_err(of_keys)?;
     let analytic = in_parts(&step, &request.layout, &times);
-    Ok(PreparedStep { job, layout: request.layout, messages, analytic, stage: step.stage })
+    Ok(PreparedStep { job, adapters: times.adapters, layout: request.layout, messages, analytic, stage: step.stage })
 }
 
 impl PreparedStep {
@@ -62,10 +72,20 @@ impl PreparedStep {
     pub fn schedule(&self) -> Arc<Schedule> {
         Arc::clone(&self.messages.schedule)
     }
+    /// The adapter of each GPU of a node.
+    #[must_use]
+    pub fn adapters(&self) -> &[u32] {
+        &self.adapters
+    }
     /// What a person should know of it before it runs.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         vec![format!("{}: {}", self.job.model.title, laid(&self.layout)), self.messages.counted(), LEFT_OUT.to_owned()]
+    }
+    /// What a GPU of the stage that ends last spent the step on, if a run had these times of operations.
+    #[must_use]
+    pub fn spent(&self, ops: &[OpTimes]) -> Spent {
+        self.messages.spent(ops, self.stage).0
     }
     /// What a run made of it.
     #[must_use]

@@ -48,9 +48,17 @@ impl Messages {
     /// # Errors
     /// Adapters that act as one, groups of which the library has no plan.
     pub fn of(job: &Job, layout: &Layout, times: &mut ClusterTimes<'_>) -> Result<Messages, LabError> {
+        Messages::on((0..job.parts.nodes()).collect(), job, layout, times)
+    }
+
+    /// The same on these nodes, in the order of its GPUs.
+    ///
+    /// # Errors
+    /// As [`Messages::of`].
+    pub fn on(nodes: Vec<u32>, job: &Job, layout: &Layout, times: &mut ClusterTimes<'_>) -> Result<Messages, LabError> {
         let stages = stages(job, layout, times)?;
-        let (library, seats) = (times.library.clone(), seats(job, times));
         let adapters = job.parts.sole().node.nics;
+        let (library, seats) = (times.library.clone(), Seats::new(nodes, adapters, times.adapters.clone()));
         let mut builder = Builder::new(times.cluster.parts.endpoints());
         let mut planner = Planner::new(&library, &seats, adapters).map_err(|error| planned(&error))?;
         let placed = planner.add(&mut builder, layout, &stages, times).map_err(|error| planned(&error))?;
@@ -101,10 +109,6 @@ pub fn at_adapters(cluster: &Cluster) -> Cluster {
         (group.reach, group.inside) = (None, None);
     }
     cluster
-}
-
-fn seats(job: &Job, times: &ClusterTimes<'_>) -> Seats {
-    Seats::new((0..job.parts.nodes()).collect(), job.parts.sole().node.nics, times.adapters.clone())
 }
 
 /// Runs the step, and adds what came out.

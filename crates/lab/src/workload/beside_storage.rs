@@ -1,20 +1,26 @@
-//! A benchmark program while a parallel file system is used on the same fabric.
+//! A benchmark program or a step of training while a parallel file system is used on the same fabric.
 
 use fabriscope_catalog::{HostSet, Problem, QosRequest, ResolvedCluster};
 use fabriscope_units::{Bytes, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A benchmark program alone, and while clients of a file system read or write on the same fabric: what both lose.
+use super::training::Training;
+
+/// A benchmark program or a step of training alone, and while clients of a file system read or write on the same fabric: what both lose.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BesideStorage {
     /// Name of the program: `osu_allreduce`, `hpcg`, `opensbli` …
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub tool: String,
     /// Its arguments.
     #[serde(default)]
     pub args: Vec<String>,
-    /// Its nodes, in the order of its ranks: `"0-7"`.
+    /// A step of training instead of a program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub training: Option<Box<Training>>,
+    /// Its nodes, in the order of its ranks or GPUs: `"0-7"`.
     pub nodes: HostSet,
     /// Its ranks on each. Default: one for each core, or GPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -93,8 +99,16 @@ impl StorageTraffic {
 pub(crate) fn check(work: &BesideStorage, cluster: &ResolvedCluster) -> Result<(), Problem> {
     const AT: [&str; 2] = ["workload", "beside_storage"];
     let told = |keys: &[&str], message: String, help: &str| Problem::at(&[&AT, keys].concat(), message, help);
-    if work.tool.is_empty() {
-        return Err(told(&["tool"], "the benchmark has no name".to_owned(), "write for example \"osu_allreduce\""));
+    match &work.training {
+        None if work.tool.is_empty() => {
+            let help = "write for example tool = \"osu_allreduce\", or training = { model = \"llama3-8b\", dp = 16 }";
+            return Err(told(&["tool"], "neither a benchmark nor a step of training".to_owned(), help));
+        }
+        Some(_) if !work.tool.is_empty() || !work.args.is_empty() || work.per_node.is_some() => {
+            let message = "a step of training, and a benchmark or what belongs to one".to_owned();
+            return Err(told(&["training"], message, "leave tool, args and per_node out, or the step"));
+        }
+        _ => {}
     }
     let (there, storage) = (cluster.nodes(), &work.storage);
     let sets = [(&["nodes"][..], &work.nodes), (&["storage", "clients"], &storage.clients), (&["storage", "servers"], &storage.servers)];

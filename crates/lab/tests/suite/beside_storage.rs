@@ -86,3 +86,75 @@ fn servers_are_nothing_else() {
         assert!(error.contains(told), "{error}");
     }
 }
+
+/// Two nodes of eight GPUs on leaves of their own, and a node on each leaf for servers; flash on lane 0 or 1.
+const STEP: &str = "[cluster]
+base = \"azure-ndh100v5\"
+nodes = 4
+topology.leaf_spine = { leaves = 2, down = 16, spines = 2 }
+[qos.infiniband]
+max_vls = 2
+sl2vl = [0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+high_limit = 255
+vlarb_high = \"0:64\"
+vlarb_low = \"1:64\"
+";
+const MODEL: &str = "model = \"mpt-125m\"\ndp = 16\nglobal_batch = 16\nsequence = 256\n";
+
+fn step_beside(storage: &str) -> Outcome {
+    let text = format!(
+        "{STEP}[workload.beside_storage]\nnodes = \"0, 2\"\n[workload.beside_storage.training]\n{MODEL}\
+         [workload.beside_storage.storage]\nfile_system = \"lumi-f\"\n{storage}\n"
+    );
+    ran(&text).0
+}
+
+/// What came out, and the text again.
+fn ran(text: &str) -> (Outcome, &str) {
+    let lab = parse(catalog(), "lab.toml", text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let run = run(catalog(), &lab, &RunSettings::default()).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    (run.outcome(&lab), text)
+}
+
+fn step(found: &Outcome, key: &str) -> f64 {
+    let rows = found.get("program").and_then(Value::as_array).unwrap();
+    rows.last().and_then(|row| row[key].as_f64()).unwrap_or_else(|| panic!("no {key} in {rows:?}"))
+}
+
+/// Programs that post a step's messages take what the engine takes that has them as operations, but for the core's time of posts and polls.
+#[test]
+fn a_step_by_programs_takes_what_it_takes_by_operations() {
+    // Nodes 0 and 1 are below leaves of their own in both.
+    let lab = format!("{STEP}[workload.training]\n{MODEL}").replace("nodes = 4", "nodes = 2").replace("down = 16", "down = 8");
+    let by_operations = ran(&lab).0.get("step_by_messages_s").and_then(Value::as_f64).unwrap() * 1e3;
+    let found = step_beside("clients = \"1\"\nservers = \"3\"\nburst = { bytes = \"1 MiB\", every = \"10 ms\" }");
+    let by_programs = step(&found, "alone");
+    assert!((0.99..1.03).contains(&(by_programs / by_operations)), "{by_programs} ms by programs, {by_operations} by operations");
+}
+
+/// Gradients wait behind a checkpoint that the same nodes drain, and hardly where it has a lane of lower priority.
+#[test]
+fn a_checkpoint_slows_the_step_down_that_it_is_drained_beside() {
+    let storage =
+        "clients = \"0, 2\"\nservers = \"1, 3\"\nprocesses = 8\nburst = { bytes = \"8 MiB\", every = \"10 us\" }\nservice_level = 1";
+    let found = step_beside(storage);
+    let [one, own] = ["one_class_to_alone", "own_class_to_alone"].map(|key| step(&found, key));
+    assert!(one > 1.05 && own < one && own < 1.05, "{one} with one class, {own} with two");
+}
+
+#[test]
+fn a_step_is_refused_that_is_not_there() {
+    for (program, told) in [
+        ("nodes = \"0, 2\"", "neither a benchmark nor a step"),
+        ("nodes = \"0, 2\"\ntool = \"osu_bw\"\ntraining = { model = \"mpt-125m\" }", "and a benchmark"),
+        ("nodes = \"0, 2\"\ntraining = { model = \"mpt-125m\", dp = 17, global_batch = 17 }", "17 GPUs for the step"),
+        ("nodes = \"0, 2\"\ntraining = { model = \"mpt-125m\", any_order = true }", "reliable connections"),
+        ("nodes = \"0, 2\"\ntraining = { model = \"resnet-50\" }", "time line alone"),
+    ] {
+        let text = format!(
+            "{STEP}[workload.beside_storage]\n{program}\n[workload.beside_storage.storage]\nfile_system = \"lumi-f\"\nclients = \"0\"\nservers = \"1\"\n"
+        );
+        let error = parse(catalog(), "lab.toml", &text).unwrap_err().to_string();
+        assert!(error.contains(told), "{error}");
+    }
+}
