@@ -2,6 +2,7 @@
 
 use fabriscope_fabric::topology::TopologyError;
 use fabriscope_fabric::{EndpointId, Fabric, Length, Links, RoutePrototype, Routing, SetRate, Topology};
+use fabriscope_nic::IommuLimits;
 use fabriscope_units::{Bytes, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,6 +11,7 @@ use crate::copy_on_write::Shared;
 use crate::error::Problem;
 use crate::group::{Group, NodeGroup, spec};
 use crate::identity::AdapterIdentity;
+use crate::iommu::IommuMaps;
 use crate::link_retry::Line;
 use crate::listed::Listed;
 use crate::multicast::Multicast;
@@ -257,6 +259,10 @@ pub struct Cluster {
     /// switches of the topology, as `switch_levels` says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subnet_nodes: Option<u32>,
+    /// The IOMMU translates what devices read and write: as kernels have it that protect memory from devices, or for the virtual functions
+    /// (SR-IOV) of guests in which programs run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iommu: Option<IommuMaps>,
     /// Name of the switch; none where nodes are wired to each other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switch: Option<String>,
@@ -363,6 +369,9 @@ pub struct ResolvedCluster {
     /// Nodes of an InfiniBand subnet, where routers join several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subnet_nodes: Option<u32>,
+    /// The IOMMU translates what devices read and write.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub iommu: Option<IommuMaps>,
     /// The switch; none where nodes are wired to each other.
     pub switch: Option<Switch>,
     /// Other switches by level, leaves first; empty where all are alike.
@@ -400,6 +409,13 @@ pub struct ResolvedCluster {
 }
 
 impl ResolvedCluster {
+    /// What translations of addresses by the host cost, and the pages by which memory is mapped; none where devices use its addresses as they are.
+    #[must_use]
+    pub fn iommu(&self) -> Option<(IommuLimits, Bytes)> {
+        let maps = self.iommu?;
+        let limits = self.groups.first()?.node.cpu.root_complex.iommu.as_ref()?;
+        Some((limits.plain(), maps.page))
+    }
     /// Propagation from switch to switch.
     pub fn trunk_delay(&self) -> Span {
         self.cable.delay(*self.trunk_length)

@@ -100,6 +100,7 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
         partitions: cluster.partitions.clone(),
         partition_enforcement: cluster.partition_enforcement,
         subnet_nodes: cluster.subnet_nodes,
+        iommu: cluster.iommu,
         line: cluster.line.clone(),
         noise: cluster.noise,
         switch: usual,
@@ -131,6 +132,9 @@ fn check(resolved: &ResolvedCluster, topology: &Topology) -> Result<(), Problem>
     crate::identity::check(resolved)?;
     crate::ip::check(resolved)?;
     crate::subnets::check(resolved)?;
+    if let Some(maps) = resolved.iommu {
+        maps.check(resolved.groups.iter().map(|group| &*group.node.cpu))?;
+    }
     fits_topology(resolved, topology)?;
     crate::resolve_switches::check(resolved)
 }

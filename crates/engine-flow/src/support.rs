@@ -82,6 +82,9 @@ pub(crate) fn fabric(parts: &ResolvedCluster) -> Result<(), Unsupported> {
         let help = "use the packet engine, or remove `subnet_nodes`";
         return Err(refusal(Feature::Subnets, "headers of packets between subnets", help));
     }
+    if parts.iommu.is_some() {
+        return Err(refusal(Feature::Iommu, "addresses that the IOMMU translates", "use the packet engine, or remove [iommu]"));
+    }
     if parts.noise.is_some() {
         return Err(refusal(Feature::Noise, "interruptions of cores", "use the packet engine, or remove [noise]"));
     }

@@ -72,16 +72,16 @@ impl Host {
     /// The packet that is built next waits for translations of what it reads.
     #[cold]
     pub fn translate_next(&mut self, now: Time, reads: bool) {
-        let pages = self.nic().take_pages();
+        let memory = self.nic().take_pages();
         if reads {
-            self.pipeline.translate_next(now, pages);
+            self.pipeline.translate_next(now, memory);
         }
     }
     /// When what a packet that arrived needs is translated.
     #[cold]
     pub fn translate(&mut self, now: Time) -> Time {
-        let pages = self.nic().take_pages();
-        self.pipeline.translate_in_order(now, pages)
+        let memory = self.nic().take_pages();
+        self.pipeline.translate_in_order(now, memory)
     }
 
     /// Packets of another partition.

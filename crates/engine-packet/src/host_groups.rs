@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fabriscope_catalog::ResolvedCluster;
 use fabriscope_engine::{Cluster, EngineError, timing};
 use fabriscope_fabric::Router;
-use fabriscope_nic::{DmaTargets, Hops, NicCosts, Pipeline, Uplink};
+use fabriscope_nic::{DmaTargets, Hops, IoTlb, NicCosts, Pipeline, Uplink};
 use fabriscope_node::{Adapter, AdapterConfig, DmaPath, PcieTiming};
 use fabriscope_units::{Rate, Span};
 use fabriscope_verbs::cc::Settings;
@@ -95,10 +95,17 @@ impl<'a> HostGroups<'a> {
         let number = self.cluster.group_at(host);
         let group = &self.groups[number];
         let mut adapter = Adapter::new(config(group.parts, host, group.congestion.clone()));
-        let mut pipeline = Pipeline::new(group.costs, group.port, group.uplink, group.read_latency);
+        let iommu = group.parts.iommu();
+        // What may be between fetch and wire covers a read whose address has to be looked up.
+        let walk = iommu.map_or(Span::ZERO, |(limits, _)| limits.walk);
+        let read_latency = group.read_latency + walk;
+        let mut pipeline = Pipeline::new(group.costs, group.port, group.uplink, read_latency);
+        if let Some((limits, page)) = iommu {
+            pipeline.set_iommu(IoTlb::new(limits, page));
+        }
         let Some(reach) = &self.cluster.groups[number].reach else { return (adapter, pipeline) };
-        let here = group.costs.tx_window(group.uplink, group.read_latency);
-        let window = |path: &DmaPath| group.costs.tx_window(group.uplink, path.read_latency);
+        let here = group.costs.tx_window(group.uplink, read_latency);
+        let window = |path: &DmaPath| group.costs.tx_window(group.uplink, path.read_latency + walk);
         let targets = if self.in_order() {
             let nics = self.cluster.parts.groups[0].node.nics.max(1);
             DmaTargets::new(Arc::clone(reach), host - first, nics, here, window)
@@ -137,6 +144,16 @@ fn config(parts: &ResolvedCluster, host: u32, congestion: Settings) -> AdapterCo
     // Where none overtake each other it makes no difference.
     let any_order = parts.takes_any_order() && parts.routing.overtakes();
     let subnet = parts.subnet();
-    let rnic = NicConfig { lid: Lid(host), link_layer, congestion, datagram_mtu, coalescing, iwarp, any_order, subnet };
+    let rnic = NicConfig {
+        lid: Lid(host),
+        link_layer,
+        congestion,
+        datagram_mtu,
+        coalescing,
+        iwarp,
+        any_order,
+        subnet,
+        iommu: parts.iommu().is_some(),
+    };
     AdapterConfig { rnic, ip: Some(timing::ip(parts)), hfi: timing::onload(parts) }
 }

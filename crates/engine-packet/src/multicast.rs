@@ -7,10 +7,11 @@
 //! Source: InfiniBand vol. 1 §10.5 and §18.2.4.3 (multicast forwarding: every port of the table but the one it came by);
 //! the trees: `fabriscope_fabric::multicast`, the times: `[multicast]` of the cluster.
 //! Modelled: time between copies (`replication` of the switch), loss and marks of each copy, several queue pairs of one
-//! adapter, loopback, a subnet manager that serves one request after the other and writes some tables at once.
+//! adapter, loopback, a subnet manager that serves one request after the other and writes some tables at once, and makes trees anew when links
+//! or switches have died.
 //! Not modelled: trimming of copies (they are dropped whole), the management packets themselves (their time counts, their
 //! bytes do not), periodic queries (runs are shorter than the 260 s after which silence prunes), context misses for copies,
-//! new trees when links or switches die.
+//! a new spanning tree of Ethernet when links or switches die.
 
 use std::collections::BTreeMap;
 
@@ -34,6 +35,8 @@ pub(crate) struct Multicast {
     /// When the subnet manager has done what it was asked, and written what it has decided.
     pub(crate) manager_free: Time,
     pub(crate) tables_free: Time,
+    /// Sweeps of the manager after faults are planned.
+    pub(crate) repairs_planned: bool,
     /// What will happen: an event names its number.
     pub(crate) plans: Vec<Plan>,
     pub(crate) free_plans: Vec<u32>,
@@ -55,6 +58,8 @@ pub(crate) struct Ethernet {
 pub(crate) enum Plan {
     /// The subnet manager decides about a request.
     Decide { host: u32, request: Membership },
+    /// A sweep after a fault has written the tables of single receivers: those of groups follow.
+    Repair { sweep: u32 },
     /// A switch gets the ports that the tree has there by now.
     Write { switch: u32, mlid: Mlid },
     /// A switch hears a report by a port.
@@ -120,6 +125,7 @@ impl Multicast {
             replication: parts.switch.as_ref().and_then(|switch| switch.replication.as_ref()).map_or(Span::ZERO, |span| **span),
             manager_free: Time::ZERO,
             tables_free: Time::ZERO,
+            repairs_planned: false,
             plans: Vec::new(),
             free_plans: Vec::new(),
             arrived: Arrived::default(),

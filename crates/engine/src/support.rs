@@ -42,6 +42,8 @@ pub enum Feature {
     Partitions,
     /// Routers between subnets.
     Subnets,
+    /// Addresses of devices that the host translates.
+    Iommu,
     /// Rates that connections keep to.
     RateLimit,
     /// Links that retry, rest or run at another width.
@@ -82,6 +84,7 @@ impl fmt::Display for Feature {
             Feature::Classes => "classes",
             Feature::Partitions => "partitions",
             Feature::Subnets => "subnets",
+            Feature::Iommu => "iommu",
             Feature::RateLimit => "rate limit",
             Feature::LinkRetry => "link-level retry",
             Feature::Noise => "noise of operating systems",

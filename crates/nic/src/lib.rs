@@ -12,6 +12,7 @@
 pub mod context;
 mod costs;
 pub mod dma_targets;
+mod iommu;
 mod pipeline;
 pub mod send_engine;
 pub mod translation;
@@ -20,6 +21,7 @@ pub mod tx_window;
 pub use context::{ContextCache, ContextCounts, ContextLimits};
 pub use costs::{NicCosts, Uplink};
 pub use dma_targets::{DmaTargets, Hops};
+pub use iommu::{IoTlb, IoTlbCounts, IommuLimits};
 pub use pipeline::{Built, Pipeline, ReceiveEntry, is_atomic_response};
 pub use translation::{TranslationCache, TranslationCounts, TranslationLimits};
 pub use tx_window::{LEVELS, TxWindow};

@@ -12,12 +12,13 @@
 use fabriscope_node::pcie::Written;
 use fabriscope_node::{DmaHops, Pcie, PcieTiming};
 use fabriscope_units::{Bytes, Span, Time};
-use fabriscope_verbs::{MemoryId, PageUse, QpNum, Transmit};
+use fabriscope_verbs::{MemoryId, MemoryUse, QpNum, Transmit};
 use fabriscope_wire::{Opcode, Operation, Transport};
 
 use crate::context::ContextCache;
 use crate::costs::{NicCosts, Uplink};
 use crate::dma_targets::{DmaTargets, Hops};
+use crate::iommu::{IoTlb, IoTlbCounts};
 use crate::send_engine::{Begin, SendEngine};
 use crate::translation::{TranslationCache, TranslationCounts};
 use crate::tx_window::TxWindow;
@@ -33,6 +34,8 @@ pub struct Pipeline {
     contexts: Option<Box<ContextCache>>,
     /// Translations on the chip, where memory is registered by pages.
     translations: Option<Box<TranslationCache>>,
+    /// The host's, where it translates addresses.
+    iommu: Option<Box<IoTlb>>,
     /// How long the next packet waits for a translation.
     translating: Span,
     /// When those before had theirs, on the way out and in: packets do not overtake each other.
@@ -89,6 +92,7 @@ impl Pipeline {
             engine: SendEngine::new(),
             contexts: None,
             translations: None,
+            iommu: None,
             translating: Span::ZERO,
             translated: [Time::ZERO; 2],
             targets: None,
@@ -108,6 +112,10 @@ impl Pipeline {
     #[must_use]
     pub fn costs(&self) -> &NicCosts {
         &self.costs
+    }
+    /// The host translates addresses.
+    pub fn set_iommu(&mut self, iommu: IoTlb) {
+        self.iommu = Some(Box::new(iommu));
     }
     /// It reaches memories beyond its own link.
     pub fn set_targets(&mut self, targets: DmaTargets) {
@@ -152,21 +160,30 @@ impl Pipeline {
     pub fn translations(&self) -> TranslationCounts {
         self.translations.as_ref().map_or_else(TranslationCounts::default, |cache| cache.counts())
     }
-    /// When the translations of all `pages` are in the adapter, for what needs them at `now`.
-    fn translate(&mut self, now: Time, pages: impl IntoIterator<Item = PageUse>) -> Time {
-        let Some(limits) = self.costs.translations else { return now };
-        let cache = self.translations.get_or_insert_with(|| Box::new(TranslationCache::new(limits)));
-        pages.into_iter().fold(now, |ready, page| ready.max(cache.touch(now, page, &mut self.pcie)))
+    /// Addresses that the host had to translate.
+    #[must_use]
+    pub fn io_translations(&self) -> IoTlbCounts {
+        self.iommu.as_ref().map_or_else(IoTlbCounts::default, |iommu| iommu.counts())
     }
-    /// The next packet that is built waits for the translations of `pages`.
-    pub fn translate_next(&mut self, now: Time, pages: impl IntoIterator<Item = PageUse>) {
-        let ready = self.translate(now, pages).max(self.translated[0]);
+    /// When `memory` may be read or written that is needed at `now`: its translations are in the adapter, which then asks the host.
+    fn translate(&mut self, now: Time, memory: MemoryUse) -> Time {
+        let mut ready = now;
+        if let (Some(limits), false) = (self.costs.translations, memory.entries.is_empty()) {
+            let cache = self.translations.get_or_insert_with(|| Box::new(TranslationCache::new(limits)));
+            ready = memory.entries.into_iter().fold(ready, |ready, page| ready.max(cache.touch(now, page, &mut self.pcie)));
+        }
+        let Some(iommu) = &mut self.iommu else { return ready };
+        memory.addresses.into_iter().fold(ready, |all, address| all.max(iommu.touch(ready, address)))
+    }
+    /// The next packet that is built waits for the translations of `memory`.
+    pub fn translate_next(&mut self, now: Time, memory: MemoryUse) {
+        let ready = self.translate(now, memory).max(self.translated[0]);
         self.translated[0] = ready;
         self.translating = ready - now;
     }
     /// When those of a packet that arrived are, behind those of the packets before it.
-    pub fn translate_in_order(&mut self, now: Time, pages: impl IntoIterator<Item = PageUse>) -> Time {
-        let ready = self.translate(now, pages).max(self.translated[1]);
+    pub fn translate_in_order(&mut self, now: Time, memory: MemoryUse) -> Time {
+        let ready = self.translate(now, memory).max(self.translated[1]);
         self.translated[1] = ready;
         ready
     }
@@ -364,7 +381,9 @@ mod tests {
     use super::*;
     use crate::context::ContextLimits;
     use crate::costs::tests::{UPLINK, bus, costs};
+    use crate::iommu::IommuLimits;
     use crate::translation::TranslationLimits;
+    use fabriscope_verbs::PageUse;
     use fabriscope_verbs::{Packet, WqeIndex};
 
     /// The first packet of a message of queue pair `qp` with `payload` bytes to fetch.
@@ -462,7 +481,7 @@ mod tests {
     fn packets_wait_for_their_translations_in_turn() {
         let limits = TranslationLimits { cached: 4, entries: 8, size: Bytes(64), reads: 4, fault: Span::ZERO };
         let mut nic = idle(NicCosts { translations: Some(limits), ..costs() });
-        let page = |entry| [PageUse { entry, on_demand: false }];
+        let page = |entry| MemoryUse { entries: vec![PageUse { entry, on_demand: false }], ..MemoryUse::default() };
         // 400 ns and 64 B at 100 ps for the line, 500 ns for the payload behind it; the second, whose line is there, comes after the first.
         nic.translate_next(ns(0), page(0));
         let first = nic.build(ns(0), &packet(0, 1000), &mut Hops::default()).begun;
@@ -470,6 +489,19 @@ mod tests {
         let second = nic.build(ns(10), &packet(1, 1000), &mut Hops::default()).begun;
         assert_eq!((first, second >= first), (ns(406) + Span::from_ps(400), true));
         assert_eq!((nic.translations().uses, nic.translations().misses), (2, 1));
+    }
+
+    /// The adapter's own translation comes first: 406.4 ns for its line, then 330 for the walk.
+    #[test]
+    fn the_host_translates_what_the_adapter_has_translated() {
+        let limits = TranslationLimits { cached: 4, entries: 8, size: Bytes(64), reads: 4, fault: Span::ZERO };
+        let mut nic = idle(NicCosts { translations: Some(limits), ..costs() });
+        nic.set_iommu(IoTlb::new(IommuLimits { entries: 64, walk: Span::from_ns(330), walks: 6 }, Bytes(4096)));
+        let memory = |address| MemoryUse { entries: vec![PageUse { entry: 0, on_demand: false }], addresses: vec![address] };
+        assert_eq!(nic.translate_in_order(ns(0), memory(0)), ns(736) + Span::from_ps(400));
+        assert_eq!(nic.translate_in_order(ns(1000), memory(4095)), ns(1000));
+        assert_eq!(nic.translate_in_order(ns(1000), memory(4096)), ns(1330));
+        assert_eq!((nic.io_translations().uses, nic.io_translations().misses), (3, 2));
     }
 
     #[test]

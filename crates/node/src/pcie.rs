@@ -6,7 +6,7 @@
 //! complex, one direction each way as a serial resource, read round trip, posted writes, the opening read-ahead
 //! window of a NIC's send queue; tags, so many reads outstanding at most; buses before PCI Express, on which both
 //! directions take turns.
-//! Not modelled: IOMMU misses, relaxed ordering; which of two directions a bus serves first.
+//! Not modelled: relaxed ordering; which of two directions a bus serves first.
 
 use fabriscope_units::{Bytes, Rate, Span, Time};
 

@@ -51,7 +51,7 @@ pub use fabriscope_wire::{Delivery, LinkLayer, Mtu, Order, Scale, Service};
 pub use ids::{AhId, CqId, EecNum, Lid, Lkey, PdId, QpNum, Rkey, SrqId, WatchId, WqeIndex, XrcdId};
 pub use mcast::{Change, JoinState, Membership};
 pub use memory::Memory;
-pub use mr::{Mr, PageUse, Pages, WindowKind};
+pub use mr::{MemoryUse, Mr, PageUse, Pages, WindowKind};
 pub use nic::on_demand::{OnDemand, Peers};
 pub use nic::shortening::Outstanding;
 pub use nic::{Nic, NicConfig};

@@ -19,7 +19,7 @@ use crate::wr::Sge;
 mod pages;
 mod window;
 
-pub use pages::{PageUse, Pages};
+pub use pages::{MemoryUse, PageUse, Pages};
 pub use window::WindowKind;
 
 /// The keys of a registered region.

@@ -2,8 +2,9 @@
 //!
 //! Source: the stages of Neugebauer et al., "Understanding PCIe performance for end host networking" (SIGCOMM 2018).
 //! Modelled: constant times per operation, two copy rates, the memory bandwidth that cores share, DMA latencies.
-//! Not modelled: frequency changes, cache contents, IOMMU.
+//! Not modelled: frequency changes, cache contents.
 
+use fabriscope_nic::IommuLimits;
 use fabriscope_node::{CpuCosts, cpu_parameters};
 use fabriscope_units::{Bytes, Frequency, Rate, Ratio, Span};
 use schemars::JsonSchema;
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::spliced::part;
 use super::{Bundle, CoreLoads, CpuDgemm, Kind, Part};
 use crate::error::Problem;
-use crate::sourced::Sourced;
+use crate::sourced::{Sourced, Stated};
 
 /// The bridge between PCI Express and memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -30,6 +31,9 @@ pub struct RootComplex {
     pub max_read_request: Sourced<Bytes>,
     /// Added to both latencies where the memory belongs to the other socket.
     pub numa_penalty: Sourced<Span>,
+    /// The unit that translates addresses of devices, where a cluster has it on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iommu: Option<IommuLimits<Stated>>,
     /// What devices below different root ports move between each other; nothing where requests between them are refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer_to_peer: Option<PeerToPeer>,
@@ -165,6 +169,17 @@ impl Part for Cpu {
                     let message = format!("`{key}` is zero: a transfer between devices would never end");
                     return Err(Problem::at(&["root_complex", "peer_to_peer", key, "value"], message, "use the rate that is forwarded"));
                 }
+            }
+        }
+        if let Some(iommu) = &root.iommu {
+            let counts = [("entries", *iommu.entries), ("walks", *iommu.walks)];
+            if let Some((key, _)) = counts.into_iter().find(|(_, value)| *value == 0) {
+                let message = format!("`{key}` of the IOMMU is zero: no address could be translated");
+                return Err(Problem::at(
+                    &["root_complex", "iommu", key, "value"],
+                    message,
+                    "use at least 1, or remove [root_complex.iommu]",
+                ));
             }
         }
         for (key, size) in [

@@ -1,6 +1,7 @@
 //! What happens to packets of multicast groups, and to what joins and leaves.
 
 use crate::event::Event;
+use crate::faults::Epoch;
 use crate::host::NO_LANE;
 use crate::links::Scheduling;
 use crate::multicast::{Plan, known};
@@ -205,6 +206,7 @@ impl World<'_> {
                 h.nic().deliver(seen, request.cq, request.answer(mlid.map(|mlid| mlid.0)));
                 client.visible(self, host, Some(request.cq), seen);
             }
+            Plan::Repair { sweep } => self.repair_trees(now, sweep),
             Plan::Write { switch, mlid } => {
                 let tree = self.groups.multicast.groups.at(mlid).and_then(|group| group.tree());
                 let links = tree.map_or(&[][..], |tree| tree.outputs(SwitchId(switch))).to_vec();
@@ -226,6 +228,7 @@ impl World<'_> {
         let graph = &cluster.fabric.graph;
         let (mgid, endpoint) = (Mgid(request.mgid), EndpointId(host));
         let groups = &mut self.groups.multicast.groups;
+        let mut new = false;
         let receives = groups.group(mgid).ok().and_then(|group| group.state(endpoint)).is_some_and(JoinState::receives);
         let (mlid, changed, report) = match request.change {
             Change::Join { state, qkey } => {
@@ -234,6 +237,7 @@ impl World<'_> {
                 let mlid = match known {
                     Ok(mlid) => mlid,
                     Err(_) if state.keeps_alive() => {
+                        new = true;
                         let attr = GroupAttr { qkey, mtu: self.cluster.parts.mtu, ..GroupAttr::default() };
                         groups.create(mgid, attr).ok()?
                     }
@@ -247,14 +251,11 @@ impl World<'_> {
                 (mlid, groups.leave(graph, mgid, endpoint).ok()?, receives.then_some(Report::Leave))
             }
         };
-        let settings = &cluster.parts.multicast;
-        let each = settings.table_write / u64::from(settings.outstanding.max(1));
-        for switch in changed {
-            // The first is written after one round trip, the others follow as fast as several at once allow.
-            self.groups.multicast.tables_free = self.groups.multicast.tables_free.max(now) + each;
-            let at = self.groups.multicast.tables_free + settings.table_write - each;
-            self.plan(at, Plan::Write { switch: switch.0, mlid });
+        self.write_tables(now, mlid, changed);
+        if new {
+            self.plan_repairs(now);
         }
+        let settings = &cluster.parts.multicast;
         if let (Some(report), true) = (report, settings.snooping && self.groups.multicast.ethernet(self.cluster).is_some()) {
             let link = graph.link(graph.uplink(endpoint));
             if let Node::Switch(switch) = graph.node(link.to) {
@@ -263,6 +264,46 @@ impl World<'_> {
             }
         }
         Some(mlid)
+    }
+
+    /// The manager writes the tables that a group has at these switches.
+    fn write_tables(&mut self, now: Time, mlid: Mlid, switches: Vec<SwitchId>) {
+        let settings = &self.cluster.parts.multicast;
+        let (write, each) = (settings.table_write, settings.table_write / u64::from(settings.outstanding.max(1)));
+        for switch in switches {
+            // The first is written after one round trip, the others follow as fast as several at once allow.
+            self.groups.multicast.tables_free = self.groups.multicast.tables_free.max(now) + each;
+            let at = self.groups.multicast.tables_free + write - each;
+            self.plan(at, Plan::Write { switch: switch.0, mlid });
+        }
+    }
+
+    /// There is a group: what sweeps find from now on changes its tree, once they have written the tables of single receivers.
+    fn plan_repairs(&mut self, now: Time) {
+        if self.cluster.parts.link_layer != LinkLayer::InfiniBand || self.groups.multicast.repairs_planned {
+            return;
+        }
+        self.groups.multicast.repairs_planned = true;
+        let sweeps: Vec<Time> = self.sweeps().iter().map(Epoch::written).collect();
+        let over = sweeps.partition_point(|written| *written <= now);
+        if over > 0 {
+            self.repair_trees(now, over as u32 - 1);
+        }
+        for (sweep, at) in (0..).zip(sweeps).skip(over) {
+            self.plan(at, Plan::Repair { sweep });
+        }
+    }
+    fn repair_trees(&mut self, now: Time, sweep: u32) {
+        let cluster = self.cluster;
+        let Some(dead) = self.sweeps().get(sweep as usize).map(|sweep| sweep.dead.clone()) else { return };
+        for (mlid, switches) in self.groups.multicast.groups.repair(&cluster.fabric.graph, &dead) {
+            self.write_tables(now, mlid, switches);
+        }
+    }
+    /// What the manager finds after faults, sweep by sweep.
+    fn sweeps(&self) -> &[Epoch] {
+        let faults = self.watch.faults.as_deref().and_then(|faults| faults.reroute.as_ref());
+        faults.map_or(&[], |reroute| &reroute.epochs)
     }
 
     /// A switch hears of a group.

@@ -23,6 +23,7 @@ use crate::packed_packet::PackedPacket;
 use crate::routes::QueueView;
 
 use chance::Odds;
+pub(crate) use reroute::Epoch;
 pub(crate) use timeline::set_up;
 
 /// A span of time: from when, and until before when.

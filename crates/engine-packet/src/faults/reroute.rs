@@ -37,6 +37,8 @@ pub(crate) struct Epoch {
     pub first: Time,
     pub step: Span,
     pub switches: u32,
+    /// Cables that it found dead, in order.
+    pub dead: Arc<[u32]>,
     /// The routes; those of the whole fabric if nothing is dead.
     pub routes: Option<Arc<Survivors>>,
 }

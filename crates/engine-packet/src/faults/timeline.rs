@@ -204,7 +204,8 @@ impl Sweeps {
             idle = computed;
             if dead != last {
                 let step = self.write;
-                let epoch = Epoch { started, first: computed + step, step, switches, routes: routes(&dead)? };
+                let (first, routes) = (computed + step, routes(&dead)?);
+                let epoch = Epoch { started, first, step, switches, dead: dead.as_slice().into(), routes };
                 idle = epoch.written();
                 epochs.push(epoch);
                 last = dead;

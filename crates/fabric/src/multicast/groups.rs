@@ -2,7 +2,7 @@
 //!
 //! Source: InfiniBand vol. 1 §15.2.5.17.2 (create, join), .3 (leave, delete): a group comes with its first full member
 //! and goes with its last.
-//! Modelled: create, join in every state, change of state, leave, delete.
+//! Modelled: create, join in every state, change of state, leave, delete; trees without cables that are dead ([`Groups::repair`]).
 //! Not modelled: components of the record that a request leaves open; leases.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use super::address::{Mgid, Mlid};
 use super::error::MulticastError;
 use super::group::{Group, GroupAttr, JoinState};
 use super::tree::Tree;
-use crate::graph::{EndpointId, Graph, Node, SwitchId};
+use crate::graph::{EndpointId, Graph, LinkId, Node, SwitchId};
 
 /// All groups, by name and by number.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +20,8 @@ pub struct Groups {
     groups: Vec<Option<Group>>,
     /// Groups have no trees of their own: something else decides where their packets go.
     treeless: bool,
+    /// Cables that trees leave out, in order.
+    dead: Vec<u32>,
 }
 
 impl Groups {
@@ -79,6 +81,7 @@ impl Groups {
     /// As [`Groups::join`]; then nobody has joined.
     pub fn join_all(&mut self, graph: &Graph, mgid: Mgid, joining: &[(EndpointId, JoinState)]) -> Result<Vec<SwitchId>, MulticastError> {
         let treeless = self.treeless;
+        let dead = self.dead.clone();
         let group = self.group_mut(mgid)?;
         let mut members = group.members.clone();
         for &(endpoint, state) in joining {
@@ -100,16 +103,17 @@ impl Groups {
         }
         let tree = match &group.tree {
             Some(tree) => tree.clone(),
-            None => match Tree::best_root(graph, &switches(graph, members.keys())) {
-                Some(root) => Tree::rooted(graph, root, false),
+            None => match rooted(graph, &switches(graph, members.keys()), &dead) {
+                Some(tree) => tree,
                 None => {
                     group.members = members;
                     return Ok(Vec::new());
                 }
             },
         };
-        let apart = members.keys().find(|endpoint| !switches(graph, [*endpoint]).iter().all(|switch| tree.reaches(*switch)));
-        if let Some(&endpoint) = apart {
+        // Members of before may have been cut off since.
+        let apart = joining.iter().find(|(endpoint, _)| !switches(graph, [endpoint]).iter().all(|switch| tree.reaches(*switch)));
+        if let Some(&(endpoint, _)) = apart {
             return Err(MulticastError::Apart { endpoint, root: tree.root() });
         }
         group.members = members;
@@ -136,13 +140,18 @@ impl Groups {
     /// # Errors
     /// There is no such group.
     pub fn reroot(&mut self, graph: &Graph, mgid: Mgid) -> Result<Vec<SwitchId>, MulticastError> {
-        let group = self.group_mut(mgid)?;
-        let Some(old) = group.tree.take() else { return Ok(Vec::new()) };
-        let root = Tree::best_root(graph, &switches(graph, group.members.keys())).unwrap_or(old.root());
-        group.tree = Some(Tree::rooted(graph, root, false));
-        group.span(graph);
-        let new = group.tree.as_ref().expect("it was made above");
-        Ok(graph.switches().filter(|switch| old.outputs(*switch) != new.outputs(*switch)).collect())
+        let dead = self.dead.clone();
+        Ok(self.group_mut(mgid)?.rebuild(graph, &dead))
+    }
+
+    /// From now on trees leave these cables out, which are dead, and no others: those of all groups are made anew. Returns the groups and the
+    /// switches whose tables change, in order. Members that no path joins any more stay members, and get nothing.
+    pub fn repair(&mut self, graph: &Graph, dead: &[u32]) -> Vec<(Mlid, Vec<SwitchId>)> {
+        self.dead = dead.to_vec();
+        self.dead.sort_unstable();
+        let (groups, dead) = (&mut self.groups, &self.dead);
+        let changed = groups.iter_mut().flatten().map(|group| (group.mlid, group.rebuild(graph, dead)));
+        changed.filter(|(_, switches)| !switches.is_empty()).collect()
     }
 
     /// The group of that name.
@@ -171,12 +180,31 @@ impl Groups {
 }
 
 impl Group {
+    /// A tree from the best root there is now; the switches whose tables change.
+    fn rebuild(&mut self, graph: &Graph, dead: &[u32]) -> Vec<SwitchId> {
+        let Some(old) = self.tree.take() else { return Vec::new() };
+        let Some(new) = rooted(graph, &switches(graph, self.members.keys()), dead) else {
+            self.tree = Some(old);
+            return Vec::new();
+        };
+        self.tree = Some(new);
+        self.span(graph);
+        let outputs = |tree: Option<&Tree>, switch| tree.map_or(&[][..], |tree| tree.outputs(switch)).to_vec();
+        graph.switches().filter(|switch| old.outputs(*switch) != outputs(self.tree.as_ref(), *switch)).collect()
+    }
     fn span(&mut self, graph: &Graph) -> Vec<SwitchId> {
         let (receivers, senders): (Vec<_>, Vec<_>) = self.members.iter().partition(|(_, state)| state.receives());
         let endpoints = |members: Vec<(&EndpointId, &JoinState)>| members.into_iter().map(|(endpoint, _)| *endpoint).collect::<Vec<_>>();
         let (receivers, senders) = (endpoints(receivers), endpoints(senders));
         self.tree.as_mut().map_or_else(Vec::new, |tree| tree.span(graph, receivers, senders))
     }
+}
+
+/// The tree from the best root for these switches, without the cables that are dead.
+fn rooted(graph: &Graph, switches: &[SwitchId], dead: &[u32]) -> Option<Tree> {
+    let alive = |link: LinkId| dead.binary_search(&link.cable()).is_err();
+    let root = Tree::best_root_where(graph, switches, alive)?;
+    Some(Tree::rooted_where(graph, root, false, alive))
 }
 
 /// The switch of each endpoint that has one.

@@ -31,12 +31,16 @@ impl Tree {
     /// Takes switches × links steps.
     #[must_use]
     pub fn best_root(graph: &Graph, switches: &[SwitchId]) -> Option<SwitchId> {
+        Tree::best_root_where(graph, switches, |_| true)
+    }
+    /// The same over the links that `alive` says; a root that reaches more of the `switches` is better.
+    pub(super) fn best_root_where(graph: &Graph, switches: &[SwitchId], alive: impl Fn(LinkId) -> bool) -> Option<SwitchId> {
         let count = graph.switch_count() as usize;
         let (mut sums, mut farthest) = (vec![0u64; count], vec![0u32; count]);
         let mut hops = vec![UNREACHED; count];
         for group in sorted(switches).chunk_by(|one, other| one == other) {
             hops.fill(UNREACHED);
-            search(graph, group[0], |switch, _, distance| hops[switch.index()] = distance);
+            search(graph, group[0], &alive, |switch, _, distance| hops[switch.index()] = distance);
             for (switch, &distance) in hops.iter().enumerate() {
                 sums[switch] = sums[switch].saturating_add(u64::from(distance) * group.len() as u64);
                 farthest[switch] = farthest[switch].max(distance);
@@ -48,9 +52,13 @@ impl Tree {
     /// The tree of shortest paths from `root`, without members. An anchored tree always reaches up to its root.
     #[must_use]
     pub fn rooted(graph: &Graph, root: SwitchId, anchored: bool) -> Tree {
+        Tree::rooted_where(graph, root, anchored, |_| true)
+    }
+    /// The same over the links that `alive` says.
+    pub(super) fn rooted_where(graph: &Graph, root: SwitchId, anchored: bool, alive: impl Fn(LinkId) -> bool) -> Tree {
         let count = graph.switch_count() as usize;
         let mut up = vec![NONE; count];
-        search(graph, root, |switch, link, _| up[switch.index()] = link.map_or(NONE, LinkId::reverse));
+        search(graph, root, alive, |switch, link, _| up[switch.index()] = link.map_or(NONE, LinkId::reverse));
         Tree { root, anchored, up, outputs: vec![Vec::new(); count] }
     }
 
@@ -207,8 +215,8 @@ fn sorted(switches: &[SwitchId]) -> Vec<SwitchId> {
     sorted
 }
 
-/// Visits the switches breadth first, ports in order: switch, link by which it was reached, hops.
-fn search(graph: &Graph, root: SwitchId, mut visit: impl FnMut(SwitchId, Option<LinkId>, u32)) {
+/// Visits the switches breadth first over links that are alive, ports in order: switch, link by which it was reached, hops.
+fn search(graph: &Graph, root: SwitchId, alive: impl Fn(LinkId) -> bool, mut visit: impl FnMut(SwitchId, Option<LinkId>, u32)) {
     let mut seen = vec![false; graph.switch_count() as usize];
     let mut queue = VecDeque::from([(root, 0)]);
     seen[root.index()] = true;
@@ -217,6 +225,7 @@ fn search(graph: &Graph, root: SwitchId, mut visit: impl FnMut(SwitchId, Option<
         for (_, link) in graph.outputs(switch) {
             if let Node::Switch(next) = graph.node(graph.link(link).to)
                 && !seen[next.index()]
+                && alive(link)
             {
                 seen[next.index()] = true;
                 visit(next, Some(link), distance + 1);

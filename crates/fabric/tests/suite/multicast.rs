@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fabriscope_fabric::multicast::{Group, GroupAttr, Groups, JoinState, Mgid, MulticastError, Snooping, Tree, conforms, cycle};
-use fabriscope_fabric::{Builder, EndpointId, Fabric, Graph, LinkSpec, Links, Node, Socket, SwitchId, Topology};
+use fabriscope_fabric::{Builder, EndpointId, Fabric, Graph, LinkId, LinkSpec, Links, Node, Socket, SwitchId, Topology};
 use fabriscope_units::Remedy;
 use fabriscope_units::{Rate, Span};
 use proptest::prelude::*;
@@ -287,6 +287,52 @@ fn a_new_root_serves_the_members_there_are() {
     groups.reroot(&graph, GROUP).unwrap();
     assert_eq!(groups.group(GROUP).unwrap().tree().unwrap().root(), home(&graph, EndpointId(16)));
     check(&graph, groups.group(GROUP).unwrap());
+}
+
+fn mixed(cable: u32, salt: u32) -> u32 {
+    (cable + 1).wrapping_mul(0x9e37_79b9).wrapping_mul(2 * salt + 1) >> 16
+}
+
+/// Some trunks die: the trees that are made anew leave them out and serve every member that is left a path to the root; when all are back,
+/// so are the trees.
+#[test]
+fn repaired_trees_leave_dead_cables_out() {
+    for fabric in families() {
+        let graph = &fabric.graph;
+        let trunk = |link: &LinkId| {
+            matches!((graph.node(graph.link(*link).from), graph.node(graph.link(*link).to)), (Node::Switch(_), Node::Switch(_)))
+        };
+        let trunks: Vec<u32> = (0..graph.link_count()).map(LinkId).filter(trunk).map(LinkId::cable).collect();
+        for (share, salt) in [(10, 1), (3, 7), (2, 5), (2, 11)] {
+            let mut groups = Groups::new();
+            let mlid = groups.create(GROUP, GroupAttr::default()).unwrap();
+            let members: Vec<_> =
+                graph.endpoints().filter(|endpoint| endpoint.0 % 3 == 0).map(|endpoint| (endpoint, JoinState::Full)).collect();
+            groups.join_all(graph, GROUP, &members).unwrap();
+            groups.reroot(graph, GROUP).unwrap();
+            let whole = groups.group(GROUP).unwrap().tree().unwrap().clone();
+            let dead: Vec<u32> = trunks.iter().copied().filter(|cable| mixed(*cable, salt).is_multiple_of(share)).collect();
+            let changed = groups.repair(graph, &dead);
+            let tree = groups.group(GROUP).unwrap().tree().unwrap().clone();
+            let told: Vec<SwitchId> = graph.switches().filter(|switch| whole.outputs(*switch) != tree.outputs(*switch)).collect();
+            assert_eq!(changed, if told.is_empty() { Vec::new() } else { vec![(mlid, told)] });
+            let used = graph.switches().flat_map(|switch| tree.outputs(switch).to_vec());
+            assert!(used.into_iter().all(|link| !dead.contains(&link.cable())));
+            let left: Vec<EndpointId> =
+                members.iter().map(|(member, _)| *member).filter(|member| tree.reaches(home(graph, *member))).collect();
+            assert!(left.len() >= members.len().min(2) / 2, "a root serves some");
+            conforms(graph, &tree, &left, &left).unwrap();
+            // A member that joins now does so on what is left.
+            let joining = graph.endpoints().find(|endpoint| endpoint.0 % 3 == 1 && tree.reaches(home(graph, *endpoint)));
+            if let Some(joining) = joining {
+                groups.join(graph, GROUP, joining, JoinState::Full).unwrap();
+                groups.leave(graph, GROUP, joining).unwrap();
+                assert_eq!(groups.group(GROUP).unwrap().tree(), Some(&tree));
+            }
+            groups.repair(graph, &[]);
+            assert_eq!(groups.group(GROUP).unwrap().tree(), Some(&whole));
+        }
+    }
 }
 
 #[test]

@@ -3,25 +3,28 @@
 use crate::labs::catalog;
 
 use fabriscope_lab::parse;
-use fabriscope_lab::run::{LabRun, RunSettings, run};
+use fabriscope_lab::run::{RunSettings, run};
 use fabriscope_lustre::Access;
 use fabriscope_report::Outcome;
 use fabriscope_storage::Mount;
 use fabriscope_units::{Bytes, Rate};
 use serde_json::Value;
 
-/// Two leaves of eight nodes, one cable between them; flash on lane 0 or 1, all else on lane 0.
+/// Two leaves of eight nodes, one cable between them.
 const HEAD: &str = "[cluster]
 base = \"ibex-cpu\"
 nodes = 16
 topology.leaf_spine = { leaves = 2, down = 8, spines = 1 }
-[qos.infiniband]
+";
+/// Flash on lane 0 or 1, all else on lane 0.
+const LANES: &str = "[qos.infiniband]
 max_vls = 2
 sl2vl = [0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
 high_limit = 255
 vlarb_high = \"0:64\"
 vlarb_low = \"1:64\"
-[workload.beside_storage]
+";
+const PROGRAM: &str = "[workload.beside_storage]
 tool = \"osu_allreduce\"
 args = [\"-m\", \"8192:8192\", \"-x\", \"2\", \"-i\", \"ITERATIONS\"]
 nodes = \"0-1, 8-9\"
@@ -31,13 +34,9 @@ per_node = 1
 fn outcome(iterations: u32, storage: &str) -> Outcome {
     let text = format!(
         "{}[workload.beside_storage.storage]\nfile_system = \"lumi-f\"\n{storage}\n",
-        HEAD.replace("ITERATIONS", &iterations.to_string())
+        format!("{HEAD}{LANES}{PROGRAM}").replace("ITERATIONS", &iterations.to_string())
     );
-    let lab = parse(catalog(), "lab.toml", &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    match run(catalog(), &lab, &RunSettings::default()).unwrap_or_else(|error| panic!("{error}\n{text}")) {
-        LabRun::One(_) => panic!("there are several runs"),
-        LabRun::Sweep(outcome) => outcome,
-    }
+    ran(&text)
 }
 
 fn number(outcome: &Outcome, table: &str, row: usize, key: &str) -> f64 {
@@ -75,7 +74,7 @@ fn a_class_parts_messages_from_data() {
 
 #[test]
 fn servers_are_nothing_else() {
-    let text = |storage: &str| format!("{HEAD}[workload.beside_storage.storage]\nfile_system = \"lumi-f\"\n{storage}\n");
+    let text = |storage: &str| format!("{HEAD}{LANES}{PROGRAM}[workload.beside_storage.storage]\nfile_system = \"lumi-f\"\n{storage}\n");
     for (storage, told) in [
         ("clients = \"2-7\"\nservers = \"1\"", "node 1 is a server"),
         ("clients = \"2-7\"\nservers = \"16\"", "node 16 of a cluster"),
@@ -87,33 +86,26 @@ fn servers_are_nothing_else() {
     }
 }
 
-/// Two nodes of eight GPUs on leaves of their own, and a node on each leaf for servers; flash on lane 0 or 1.
+/// Two nodes of eight GPUs on leaves of their own, and a node on each leaf for servers.
 const STEP: &str = "[cluster]
 base = \"azure-ndh100v5\"
 nodes = 4
 topology.leaf_spine = { leaves = 2, down = 16, spines = 2 }
-[qos.infiniband]
-max_vls = 2
-sl2vl = [0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
-high_limit = 255
-vlarb_high = \"0:64\"
-vlarb_low = \"1:64\"
 ";
 const MODEL: &str = "model = \"mpt-125m\"\ndp = 16\nglobal_batch = 16\nsequence = 256\n";
 
 fn step_beside(storage: &str) -> Outcome {
     let text = format!(
-        "{STEP}[workload.beside_storage]\nnodes = \"0, 2\"\n[workload.beside_storage.training]\n{MODEL}\
+        "{STEP}{LANES}[workload.beside_storage]\nnodes = \"0, 2\"\n[workload.beside_storage.training]\n{MODEL}\
          [workload.beside_storage.storage]\nfile_system = \"lumi-f\"\n{storage}\n"
     );
-    ran(&text).0
+    ran(&text)
 }
 
-/// What came out, and the text again.
-fn ran(text: &str) -> (Outcome, &str) {
+fn ran(text: &str) -> Outcome {
     let lab = parse(catalog(), "lab.toml", text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let run = run(catalog(), &lab, &RunSettings::default()).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    (run.outcome(&lab), text)
+    run.outcome(&lab)
 }
 
 fn step(found: &Outcome, key: &str) -> f64 {
@@ -125,8 +117,8 @@ fn step(found: &Outcome, key: &str) -> f64 {
 #[test]
 fn a_step_by_programs_takes_what_it_takes_by_operations() {
     // Nodes 0 and 1 are below leaves of their own in both.
-    let lab = format!("{STEP}[workload.training]\n{MODEL}").replace("nodes = 4", "nodes = 2").replace("down = 16", "down = 8");
-    let by_operations = ran(&lab).0.get("step_by_messages_s").and_then(Value::as_f64).unwrap() * 1e3;
+    let lab = format!("{STEP}{LANES}[workload.training]\n{MODEL}").replace("nodes = 4", "nodes = 2").replace("down = 16", "down = 8");
+    let by_operations = ran(&lab).get("step_by_messages_s").and_then(Value::as_f64).unwrap() * 1e3;
     let found = step_beside("clients = \"1\"\nservers = \"3\"\nburst = { bytes = \"1 MiB\", every = \"10 ms\" }");
     let by_programs = step(&found, "alone");
     assert!((0.99..1.03).contains(&(by_programs / by_operations)), "{by_programs} ms by programs, {by_operations} by operations");
@@ -152,7 +144,7 @@ fn a_step_is_refused_that_is_not_there() {
         ("nodes = \"0, 2\"\ntraining = { model = \"resnet-50\" }", "time line alone"),
     ] {
         let text = format!(
-            "{STEP}[workload.beside_storage]\n{program}\n[workload.beside_storage.storage]\nfile_system = \"lumi-f\"\nclients = \"0\"\nservers = \"1\"\n"
+            "{STEP}{LANES}[workload.beside_storage]\n{program}\n[workload.beside_storage.storage]\nfile_system = \"lumi-f\"\nclients = \"0\"\nservers = \"1\"\n"
         );
         let error = parse(catalog(), "lab.toml", &text).unwrap_err().to_string();
         assert!(error.contains(told), "{error}");

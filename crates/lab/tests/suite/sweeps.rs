@@ -146,3 +146,18 @@ fn groups_and_single_datagrams() {
     assert_eq!(column(&outcome, "points", "receivers"), [1.0, 15.0]);
     assert_eq!(swept(text).data(), outcome.data());
 }
+
+/// The tree of members on both leaves goes by a spine, which dies before the fifth of ten messages. The manager hears of it, sweeps, writes tables of
+/// single receivers, then those of groups: what is sent in the meantime is lost to the members beyond the spine, and what is sent later is not.
+#[test]
+fn a_group_has_a_new_tree_when_its_spine_has_died() {
+    let cluster = "[cluster]\nbase = \"ibex-cpu\"\nnodes = 16\ntopology.leaf_spine = { leaves = 2, down = 8, spines = 2 }\n";
+    let sent = "[workload.multicast]\nreceivers = [15]\nsize = \"1 KiB\"\nmessages = 10\ninterval = \"1 ms\"\nsettle = \"300 ms\"\n";
+    let complete = |faults: &str| column(&swept(&format!("{faults}{cluster}{sent}")), "points", "complete_percent")[0];
+    let dies = |spine: u32| format!("[[fault]]\nat = \"304500 us\"\nkind.switch_death = {{ switch = \"spine {spine}\" }}\n");
+    assert_eq!(complete(""), 100.0);
+    let found = [0, 1].map(|spine| complete(&dies(spine)));
+    // Seven of fifteen receivers are at the sender's leaf: without a new tree eight would miss the last five of ten messages, 27 % of all.
+    assert!(found.contains(&100.0), "one spine is not on the tree: {found:?}");
+    assert!(found.iter().any(|complete| (75.0..99.0).contains(complete)), "{found:?}");
+}

@@ -1,4 +1,5 @@
-//! Regions that are registered by pages: which entries of the adapter's page tables a packet needs.
+//! Which memory a packet needs: entries of the adapter's page tables, of regions that are registered by pages, and addresses, where the host
+//! translates them once more.
 //!
 //! Modelled: an entry for each region and one for each of its pages, numbered as they are registered; the entries of the first and the last byte
 //! of a packet, in the order in which packets are built or arrive; pages on demand.
@@ -30,13 +31,24 @@ pub struct PageUse {
     pub on_demand: bool,
 }
 
+/// The memory that packets needed.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct MemoryUse {
+    /// Entries of the adapter's page tables.
+    pub entries: Vec<PageUse>,
+    /// The first and the last byte of each piece, where the host translates addresses.
+    pub addresses: Vec<u64>,
+}
+
 /// All that are registered so.
 #[derive(Default)]
 pub(super) struct PagedRegions {
     /// By the first byte.
     regions: BTreeMap<u64, Paged>,
     entries: u32,
-    used: RefCell<Vec<PageUse>>,
+    used: RefCell<MemoryUse>,
+    /// The host translates addresses.
+    iommu: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -57,7 +69,7 @@ impl PagedRegions {
         let Some((first, region)) = self.regions.range(..=addr).next_back().filter(|(_, region)| addr <= region.last) else { return };
         let page = |addr: u64| region.entry + 1 + ((addr >> region.shift) - (first >> region.shift)) as u32;
         let last = (addr + u64::from(length.max(1) - 1)).min(region.last);
-        let mut used = self.used.borrow_mut();
+        let used = &mut self.used.borrow_mut().entries;
         used.push(PageUse { entry: region.entry, on_demand: false });
         used.push(PageUse { entry: page(addr), on_demand: region.on_demand });
         if page(last) != page(addr) {
@@ -94,16 +106,24 @@ impl Regions {
         if !self.paged.regions.is_empty() {
             self.paged.use_bytes(addr, length);
         }
+        if self.paged.iommu {
+            let last = addr.saturating_add(u64::from(length.max(1) - 1));
+            self.paged.used.borrow_mut().addresses.extend([addr, last]);
+        }
+    }
+    /// The host translates addresses: packets say which they touch.
+    pub(crate) fn follow_addresses(&mut self) {
+        (self.paged.iommu, self.watched) = (true, true);
     }
 
-    /// Whether any region is registered by pages.
+    /// Whether any region is registered by pages, or the host translates addresses.
     #[inline]
     pub(crate) fn is_paged(&self) -> bool {
-        self.paged.entries > 0
+        self.paged.entries > 0 || self.paged.iommu
     }
 
-    /// The entries that were needed since the last time.
-    pub(crate) fn take_pages(&mut self) -> Vec<PageUse> {
+    /// The memory that was needed since the last time.
+    pub(crate) fn take_pages(&mut self) -> MemoryUse {
         std::mem::take(self.paged.used.get_mut())
     }
 }
@@ -130,13 +150,17 @@ mod tests {
         regions.divide(large.lkey.0, Pages { size: Bytes(1 << 21), on_demand: true }).unwrap();
         let mut used = |addr, length| {
             regions.use_pages(addr, length);
-            regions.take_pages().into_iter().map(|page| (page.entry, page.on_demand)).collect::<Vec<_>>()
+            regions.take_pages().entries.into_iter().map(|page| (page.entry, page.on_demand)).collect::<Vec<_>>()
         };
         assert_eq!(used(plain.addr, 4096), []);
         assert_eq!(used(0x1_0800, 0x800), [(0, false), (1, false)]);
         assert_eq!(used(0x1_0800, 0x801), [(0, false), (1, false), (2, false)]);
         assert_eq!(used(0x2_07ff, 1), [(0, false), (17, false)]);
         assert_eq!(used(0x4020_0000, 8), [(18, false), (20, true)]);
+        regions.follow_addresses();
+        regions.use_pages(0x1_0800, 0x801);
+        regions.use_pages(plain.addr, 1);
+        assert_eq!(regions.take_pages().addresses, [0x1_0800, 0x1_1000, plain.addr, plain.addr]);
         let wrong = regions.divide(small.lkey.0, Pages { size: Bytes(6000), on_demand: false });
         assert!(matches!(wrong, Err(VerbsError::OutOfRange { value: 6000, .. })));
     }

@@ -56,6 +56,8 @@ pub struct NicConfig {
     /// Adapters of an InfiniBand subnet, numbered one subnet after the other, where routers join several: packets to another one have a global
     /// route header.
     pub subnet: Option<NonZeroU32>,
+    /// The host translates addresses of DMA (IOMMU): packets say which memory they touch ([`take_pages`](Nic::take_pages)).
+    pub iommu: bool,
 }
 
 impl Default for NicConfig {
@@ -70,6 +72,7 @@ impl Default for NicConfig {
             iwarp: None,
             any_order: false,
             subnet: None,
+            iommu: false,
         }
     }
 }
@@ -152,6 +155,9 @@ impl Nic {
         port.iwarp = config.iwarp.map(Box::new);
         port.any_order = config.any_order;
         port.subnet = config.subnet;
+        if config.iommu {
+            port.regions.follow_addresses();
+        }
         Nic {
             qps: Vec::new(),
             port,

@@ -13,7 +13,7 @@ use crate::cq::Cq;
 use crate::error::VerbsError;
 use crate::ext_headers::Ext;
 use crate::ids::{AhId, CqId, EecNum, FIRST_QP, Lkey, PdId, QpNum, Rkey, SLOT_BITS, SLOT_MASK, SrqId, XrcdId};
-use crate::mr::{Mr, PageUse, Pages, WindowKind};
+use crate::mr::{MemoryUse, Mr, Pages, WindowKind};
 use crate::nic::Nic;
 use crate::qp::{Qp, QpStatus};
 use crate::rate_limit::RateLimit;
@@ -73,14 +73,14 @@ impl Nic {
         self.port.regions.divide(lkey.0, pages)
     }
 
-    /// Whether it translates any region by pages.
+    /// Whether it translates any region by pages, or the host translates addresses ([`NicConfig::iommu`](crate::NicConfig::iommu)).
     #[inline]
     pub fn translates(&self) -> bool {
         self.port.regions.is_paged()
     }
 
-    /// The entries of page tables that packets needed since the last time, in order.
-    pub fn take_pages(&mut self) -> Vec<PageUse> {
+    /// The memory that packets needed since the last time, in order.
+    pub fn take_pages(&mut self) -> MemoryUse {
         self.port.regions.take_pages()
     }
 
