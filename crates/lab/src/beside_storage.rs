@@ -1,7 +1,9 @@
-//! A benchmark program or a step of training beside a parallel file system: each alone, both together, and together with the file system in a class of its own.
+//! A benchmark program or a step of training beside a parallel file system: each alone, both together, and together with the file system in
+//! a class of its own.
 //!
 //! Source: [`fabriscope_storage::beside`] for RPCs and servers.
-//! Modelled: every packet of both (a step by `schedule_programs.rs`), on the same fabric and, where nodes are clients and in the job, the same adapters.
+//! Modelled: every packet of both (a step by `schedule_programs.rs`), on the same fabric and, where nodes are clients and in the job, the same
+//! adapters.
 //! Not modelled: cores and memory of a node that both want, metadata, LNet routers.
 
 use std::rc::Rc;
