@@ -340,7 +340,7 @@ const MIB: f64 = 1_048_576.0;
 /// What programs print where no clock is.
 pub(crate) const EPOCH: &str = "Thu Jan  1 00:00:00 1970";
 
-fn human(bytes: f64) -> String {
+fn scaled(bytes: f64) -> (f64, &'static str) {
     let units = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let mut unit = 0;
     let mut left = bytes;
@@ -348,7 +348,12 @@ fn human(bytes: f64) -> String {
         left /= 1024.0;
         unit += 1;
     }
-    if (left - left.round()).abs() < 1e-9 { format!("{left:.0} {}", units[unit]) } else { format!("{left:.2} {}", units[unit]) }
+    (left, units[unit])
+}
+
+fn human(bytes: f64) -> String {
+    let (left, unit) = scaled(bytes);
+    if (left - left.round()).abs() < 1e-9 { format!("{left:.0} {unit}") } else { format!("{left:.2} {unit}") }
 }
 
 fn header(settings: &Settings, mount: &Mount) -> String {
@@ -356,17 +361,15 @@ fn header(settings: &Settings, mount: &Mount) -> String {
     let tasks = mount.system.processes();
     let all = settings.block as f64 * settings.segments as f64 * f64::from(tasks);
     let capacity = mount.system.oss.capacity.0 as f64 * f64::from(mount.system.osts());
+    let (size, unit) = scaled(capacity);
     let access = if settings.own { "file-per-process" } else { "single-shared-file" };
     let kind = if settings.api == Api::Collective { "collective" } else { "independent" };
     let order = if settings.random { "random" } else { "sequential" };
     let mut text = format!(
         "IOR-4.0.0: MPI Coordinated Test of Parallel I/O\nBegan               : {EPOCH}\nCommand line        : {}\n\
          Machine             : Linux {}\nTestID              : 0\nStartTime           : {EPOCH}\nPath                : {}\n\
-         FS                  : {}   Used FS: 0.0%   Inodes: 0.0 Mi   Used Inodes: 0.0%\n\nOptions: \n",
-        settings.command,
-        mount.cluster,
-        settings.file,
-        human(capacity).replace(" P", ".0 P"),
+         FS                  : {:.1} {}   Used FS: 0.0%   Inodes: 0.0 Mi   Used Inodes: 0.0%\n\nOptions: \n",
+        settings.command, mount.cluster, settings.file, size, unit,
     );
     for (name, told) in [
         ("api", if settings.api != Api::Posix { "MPIIO".to_owned() } else { "POSIX".to_owned() }),
