@@ -138,7 +138,8 @@ fn summary(rows: &[MachineRow]) -> Option<String> {
         return None;
     }
     off.sort_by(f64::total_cmp);
-    let (median, worst) = (off[off.len() / 2], off[off.len() - 1]);
+    let (middle, worst) = (off.len() / 2, off[off.len() - 1]);
+    let median = if off.len().is_multiple_of(2) { f64::midpoint(off[middle - 1], off[middle]) } else { off[middle] };
     Some(format!("{} machines with a listed peak: {median:.1} points of it off at the median, {worst:.1} at most", off.len()))
 }
 
