@@ -9,7 +9,7 @@
 use std::rc::Rc;
 
 use fabriscope_catalog::{Catalog, Interface, Problem, ResolvedCluster};
-use fabriscope_engine::{Cluster, Engine, FaultPlan, Job, RunOptions};
+use fabriscope_engine::{Cluster, Engine, Job, RunOptions};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_engine_storage::Direction;
 use fabriscope_lustre::System;
@@ -32,6 +32,7 @@ use crate::sweep::head;
 use crate::training::job::gpus_of_node;
 use crate::training::of_lab::{self, PreparedStep};
 use crate::training::shown::ms;
+use crate::training::whole::planned;
 use crate::workload::beside_storage::BesideStorage;
 
 /// What one run of both gave.
@@ -113,25 +114,14 @@ fn mtu_of(parts: &ResolvedCluster) -> Mtu {
 /// What runs beside the file system.
 enum Program<'l> {
     Tool(Box<Launch<'l>>),
-    Step(Box<StepOfTraining>),
-}
-
-/// A step of training on nodes of so many adapters.
-struct StepOfTraining {
-    step: PreparedStep,
-    nics: u32,
-    /// The adapter of each GPU of a node.
-    of_gpus: Vec<u32>,
-    faults: Option<FaultPlan>,
+    Step(Box<PreparedStep>),
 }
 
 impl<'l> Program<'l> {
     fn new(catalog: &Catalog, lab: &'l ResolvedLab, work: &'l BesideStorage, (chosen, seed): (&'l [u32], u64)) -> Result<Self, LabError> {
         let parts = &lab.cluster;
         if let Some(step) = &work.training {
-            let step = of_lab::prepare_on(catalog, parts, step, chosen.to_vec())?;
-            let (nics, of_gpus, faults) = (parts.sole().node.nics, step.adapters().to_vec(), lab.faults.clone());
-            return Ok(Program::Step(Box::new(StepOfTraining { step, nics, of_gpus, faults })));
+            return Ok(Program::Step(Box::new(of_lab::prepare_on(catalog, parts, step, chosen.to_vec())?)));
         }
         let tool = Tool::by_name(&work.tool).map_err(|error| LabError::refused(error.in_full(), "`fabriscope bench` lists the tools"))?;
         let per_node = work.per_node.or_else(|| tool.gpus_of_process(&work.args));
@@ -145,19 +135,24 @@ impl<'l> Program<'l> {
         })))
     }
     /// Runs it while these do what they do; what it measured, and when it ended.
-    fn run(&self, cluster: &Cluster, beside: Vec<(u32, Main)>, seed: u64) -> Result<(Vec<Point>, Time), LabError> {
+    fn run(
+        &self,
+        cluster: &Cluster,
+        beside: Vec<(u32, Main)>,
+        (options, seed): (&RunOptions, u64),
+    ) -> Result<(Vec<Point>, Time), LabError> {
         match self {
             Program::Tool(launch) => {
                 let (printed, run) = launch.run_beside(cluster, beside)?;
                 Ok((printed.points, run.end))
             }
-            Program::Step(of) => {
-                let nodes = AdaptersOfNodes { nics: of.nics, of_gpus: &of.of_gpus, mtu: mtu_of(&cluster.parts) };
-                let SchedulePrograms { programs, ops } = programs(&of.step.schedule(), nodes);
+            Program::Step(step) => {
+                let parts = &cluster.parts;
+                let nodes = AdaptersOfNodes { nics: parts.sole().node.nics, of_gpus: step.adapters(), mtu: mtu_of(parts) };
+                let SchedulePrograms { programs, ops } = programs(&step.schedule(), nodes).map_err(|error| planned(&error.into()))?;
                 let job = Job::with_beside(programs.into_iter().unzip(), beside);
-                let options = RunOptions { faults: of.faults.clone(), ..RunOptions::default() };
-                let run = PacketEngine.run(cluster, job, &options, seed).map_err(LaunchError::from)?;
-                Ok((points(of.step.spent(&ops.take())), run.end))
+                let run = PacketEngine.run(cluster, job, options, seed).map_err(LaunchError::from)?;
+                Ok((points(step.spent(&ops.take())), run.end))
             }
         }
     }
@@ -179,13 +174,14 @@ pub fn run(catalog: &Catalog, lab: &ResolvedLab, work: &BesideStorage, seed: u64
     let chosen: Vec<u32> = work.nodes.among(parts.nodes()).collect();
     let program = Program::new(catalog, lab, work, (&chosen, seed))?;
     let cluster = Cluster::new(parts.clone()).map_err(LaunchError::from)?;
+    let options = RunOptions { faults: lab.faults.clone(), ..RunOptions::default() };
     let of_level = |level: u8| traffic(catalog, parts, work, level).map_err(|(_, message, help)| LabError::refused(message, help));
     let together = |level: u8| -> Result<Together, LabError> {
         let (programs, tally) = of_level(level)?.programs();
-        let (points, end) = program.run(&cluster, programs, seed)?;
+        let (points, end) = program.run(&cluster, programs, (&options, seed))?;
         Ok(Together { points, tally: tally.take(), end })
     };
-    let (alone, _) = program.run(&cluster, Vec::new(), seed)?;
+    let (alone, _) = program.run(&cluster, Vec::new(), (&options, seed))?;
     let mut runs = vec![together(0)?];
     if work.storage.has_class() {
         let level = work.storage.level(parts).map_err(|problem| LabError::refused(problem.message, problem.help))?;
@@ -195,7 +191,6 @@ pub fn run(catalog: &Catalog, lab: &ResolvedLab, work: &BesideStorage, seed: u64
     let end = runs.iter().map(|run| run.end).max().unwrap_or(Time::ZERO);
     let (programs, tally) = of_level(0)?.programs();
     let job = (vec![chosen[0]], vec![nobody(end.since(Time::ZERO))]);
-    let options = RunOptions { faults: lab.faults.clone(), ..RunOptions::default() };
     PacketEngine.run(&cluster, Job::with_beside(job, programs), &options, seed).map_err(LaunchError::from)?;
     Ok(outcome(lab, work, seed, (&alone, &tally.take(), &runs)))
 }

@@ -11,11 +11,13 @@ use std::sync::Arc;
 
 use fabriscope_engine::{OpTimes, Order};
 use fabriscope_node::{Main, Process, ProgramError, Record};
-use fabriscope_schedule::{OpKind, Schedule};
+use fabriscope_schedule::{Match, OpKind, Schedule, ScheduleError};
 use fabriscope_units::{Bytes, Time};
 use fabriscope_verbs::{
     Access, CqId, MemoryId, Mr, Mtu, Peer, QpCap, QpInit, QpNum, QpType, RecvWr, Remote, SendWr, Sge, VerbsError, WcOpcode, WcStatus,
 };
+
+use crate::training::tenant::firsts;
 
 /// Programs with the node of each, and when their operations will have begun and ended, counted from when all are connected.
 pub(crate) struct SchedulePrograms {
@@ -37,54 +39,39 @@ pub(crate) struct AdaptersOfNodes<'s> {
 }
 
 /// The programs of a schedule.
-pub(crate) fn programs(schedule: &Schedule, nodes: AdaptersOfNodes<'_>) -> SchedulePrograms {
+///
+/// # Errors
+/// Messages without partner.
+pub(crate) fn programs(schedule: &Schedule, nodes: AdaptersOfNodes<'_>) -> Result<SchedulePrograms, ScheduleError> {
     let AdaptersOfNodes { nics, of_gpus, mtu } = nodes;
-    let active: Vec<u32> = (0..schedule.ranks()).filter(|rank| !schedule.kinds(*rank).is_empty()).collect();
-    let mut peers: BTreeMap<u32, BTreeSet<u32>> = active.iter().map(|rank| (*rank, BTreeSet::new())).collect();
-    for rank in &active {
-        for other in schedule.kinds(*rank).iter().filter_map(peer) {
-            peers.entry(*rank).or_default().insert(other);
-            peers.entry(other).or_default().insert(*rank);
+    let mut peers: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+    for rank in 0..schedule.ranks() {
+        let kinds = schedule.kinds(rank);
+        if !kinds.is_empty() {
+            peers.entry(rank).or_default();
+        }
+        for other in kinds.iter().filter_map(|kind| kind.peer()) {
+            peers.entry(rank).or_default().insert(other);
+            peers.entry(other).or_default().insert(rank);
         }
     }
-    let all: usize = active.iter().map(|rank| schedule.kinds(*rank).len()).sum();
-    let ops = Record::new(vec![OpTimes::default(); all]);
+    let first = firsts(schedule);
+    let mut taken_by: BTreeMap<u32, BTreeMap<u32, u32>> = BTreeMap::new();
+    for Match { send, recv } in schedule.matches()? {
+        taken_by.entry(send.rank).or_default().insert(send.op.0, recv.op.0);
+    }
+    let ops = Record::new(vec![OpTimes::default(); first.last().copied().unwrap_or(0)]);
     let shared = Arc::new(Shared { channels: Record::default(), ops: ops.clone(), mtu });
-    let mut first = 0;
     let mut programs: Vec<(u32, Main)> = Vec::with_capacity(peers.len());
     for (rank, peers) in peers {
         let order = Order::new(schedule, rank..rank + 1);
         let gpu = of_gpus.iter().position(|nic| *nic == rank % nics).and_then(|gpu| u8::try_from(gpu + 1).ok()).map(MemoryId);
-        let (shared, own) = (Arc::clone(&shared), Own { rank, first, nic: (rank % nics) as usize, gpu });
-        first += order.len();
-        let main: Main = Box::new(move |process| Box::pin(async move { run(&process, &shared, own, (order, peers)).await }));
+        let (shared, taken_by) = (Arc::clone(&shared), taken_by.remove(&rank).unwrap_or_default());
+        let own = Own { rank, first: first[rank as usize], nic: (rank % nics) as usize, gpu };
+        let main: Main = Box::new(move |process| Box::pin(async move { run(&process, &shared, own, (order, taken_by, peers)).await }));
         programs.push((rank / nics, main));
     }
-    SchedulePrograms { programs, ops }
-}
-
-fn peer(kind: &OpKind) -> Option<u32> {
-    match *kind {
-        OpKind::Send { to, .. } | OpKind::Put { to, .. } => Some(to),
-        OpKind::Recv { from, .. } | OpKind::Get { from, .. } => Some(from),
-        OpKind::Compute { .. } => None,
-    }
-}
-
-/// Of each operation of a rank, which of those with its peer and tag it is.
-fn numbers(order: &Order) -> Vec<u32> {
-    let mut counts: BTreeMap<(bool, u32, u32), u32> = BTreeMap::new();
-    let mut number = |op| {
-        let key = match order.kind(op) {
-            OpKind::Send { to, tag, .. } => (true, to, tag),
-            OpKind::Recv { from, tag, .. } => (false, from, tag),
-            _ => return 0,
-        };
-        let count = counts.entry(key).or_default();
-        *count += 1;
-        *count - 1
-    };
-    (0..order.len() as u32).map(&mut number).collect()
+    Ok(SchedulePrograms { programs, ops })
 }
 
 /// What all programs share.
@@ -95,14 +82,11 @@ struct Shared {
     mtu: Mtu,
 }
 
-/// A message from one adapter to another: its tag, and which of those with that tag it is in the order of the schedule, in which they match.
-type Matched = (u32, u32);
-
-/// From one adapter to another: the receiver's queue pair and memory, and the messages on the way.
+/// From one adapter to another: the receiver's queue pair and memory, and the messages on the way, each by the receive that takes it.
 #[derive(Debug, Default)]
 struct Channel {
     receiver: Option<(Peer, Remote)>,
-    messages: VecDeque<Matched>,
+    messages: VecDeque<u32>,
 }
 
 /// One end of a connection.
@@ -114,9 +98,6 @@ struct Link {
     /// Requests in flight, and those that wait for room.
     posted: u32,
     waiting: VecDeque<SendWr>,
-    /// Messages that came before they were waited for, and receives that wait.
-    came: BTreeSet<Matched>,
-    receives: BTreeMap<Matched, u32>,
 }
 
 /// What a program is told of itself.
@@ -136,8 +117,11 @@ struct Rank<'s> {
     own: Own,
     cq: CqId,
     order: Order,
-    /// Of each operation, which of those with its peer and tag it is.
-    numbers: Vec<u32>,
+    /// Of each send, the receive of its peer.
+    taken_by: BTreeMap<u32, u32>,
+    /// Receives that have begun, and those whose message came before.
+    receiving: BTreeSet<u32>,
+    came: BTreeSet<u32>,
     links: Vec<Link>,
     by_peer: BTreeMap<u32, usize>,
     by_qp: BTreeMap<QpNum, usize>,
@@ -147,8 +131,11 @@ struct Rank<'s> {
     begin: Time,
 }
 
-async fn run(process: &Process, shared: &Shared, own: Own, (order, peers): (Order, BTreeSet<u32>)) -> Result<(), ProgramError> {
-    let mut this = Rank::open(process, shared, own, (order, peers)).await?;
+/// The operations of a rank, the receive that takes the message of each send, and the ranks that it has to do with.
+type Part = (Order, BTreeMap<u32, u32>, BTreeSet<u32>);
+
+async fn run(process: &Process, shared: &Shared, own: Own, part: Part) -> Result<(), ProgramError> {
+    let mut this = Rank::open(process, shared, own, part).await?;
     let nic = own.nic;
     this.begin = process.now();
     let all = 0..this.order.len() as u32;
@@ -181,23 +168,20 @@ async fn run(process: &Process, shared: &Shared, own: Own, (order, peers): (Orde
 }
 
 impl<'s> Rank<'s> {
-    async fn open(
-        process: &'s Process,
-        shared: &'s Shared,
-        own: Own,
-        (order, peers): (Order, BTreeSet<u32>),
-    ) -> Result<Rank<'s>, ProgramError> {
+    async fn open(process: &'s Process, shared: &'s Shared, own: Own, (order, taken_by, peers): Part) -> Result<Rank<'s>, ProgramError> {
         let Own { rank: me, nic, gpu, .. } = own;
         let room = (peers.len() as u32).saturating_mul(2 * DEPTH).max(16);
         let cq = process.nic(nic, |n| n.create_cq(room))?;
-        let (left, numbers) = (order.len(), numbers(&order));
+        let left = order.len();
         let mut this = Rank {
             process,
             shared,
             own,
             cq,
             order,
-            numbers,
+            taken_by,
+            receiving: BTreeSet::new(),
+            came: BTreeSet::new(),
             links: Vec::new(),
             by_peer: BTreeMap::new(),
             by_qp: BTreeMap::new(),
@@ -219,8 +203,7 @@ impl<'s> Rank<'s> {
             shared.channels.lock().entry((peer, me)).or_default().receiver = Some(receiver);
             this.by_peer.insert(peer, this.links.len());
             this.by_qp.insert(qp, this.links.len());
-            let (waiting, came, receives) = (VecDeque::new(), BTreeSet::new(), BTreeMap::new());
-            this.links.push(Link { peer, qp, mr, there: None, posted: 0, waiting, came, receives });
+            this.links.push(Link { peer, qp, mr, there: None, posted: 0, waiting: VecDeque::new() });
         }
         process.barrier().await;
         for link in &mut this.links {
@@ -244,22 +227,16 @@ impl<'s> Rank<'s> {
             self.order.started(op, &mut self.ready);
             match self.order.kind(op) {
                 OpKind::Compute { span } => self.computing.push(Reverse((now.saturating_add(span), op))),
-                OpKind::Recv { from, tag, .. } => {
-                    let (link, message) = (&mut self.links[self.by_peer[&from]], (tag, self.numbers[op as usize]));
-                    if link.came.remove(&message) {
+                OpKind::Recv { .. } => {
+                    if self.came.remove(&op) {
                         self.ended(op, now);
                     } else {
-                        link.receives.insert(message, op);
+                        self.receiving.insert(op);
                     }
                 }
                 OpKind::Send { to, bytes, tag } => {
-                    self.shared
-                        .channels
-                        .lock()
-                        .entry((self.own.rank, to))
-                        .or_default()
-                        .messages
-                        .push_back((tag, self.numbers[op as usize]));
+                    let channel = (self.own.rank, to);
+                    self.shared.channels.lock().entry(channel).or_default().messages.extend(self.taken_by.get(&op));
                     self.post(op, to, bytes, |id, sge, there| SendWr::write(id, sge, there).with_imm(tag))?;
                 }
                 OpKind::Put { to, bytes } => self.post(op, to, bytes, SendWr::write)?,
@@ -284,12 +261,13 @@ impl<'s> Rank<'s> {
     fn arrived(&mut self, link: usize) -> Result<(), ProgramError> {
         let link = &mut self.links[link];
         link.post_receive(self.process, self.own.nic)?;
-        let key = (link.peer, self.own.rank);
-        let message = self.shared.channels.lock().get_mut(&key).and_then(|channel| channel.messages.pop_front());
-        let Some(message) = message else { return Ok(()) };
-        match link.receives.remove(&message) {
-            Some(op) => self.ended(op, self.process.now()),
-            None => drop(link.came.insert(message)),
+        let channel = (link.peer, self.own.rank);
+        let op = self.shared.channels.lock().get_mut(&channel).and_then(|channel| channel.messages.pop_front());
+        let Some(op) = op else { return Ok(()) };
+        if self.receiving.remove(&op) {
+            self.ended(op, self.process.now());
+        } else {
+            self.came.insert(op);
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! `fabriscope machines`: the machines of the lists, what HPL reaches on them, and what of it is the network.
 
 use fabriscope_lab::machines::{self, Collectives, MachineRow, SIZES};
+use fabriscope_report::statistics::percentile;
 use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_units::{Bytes, Remedy};
 
@@ -138,8 +139,7 @@ fn summary(rows: &[MachineRow]) -> Option<String> {
         return None;
     }
     off.sort_by(f64::total_cmp);
-    let (middle, worst) = (off.len() / 2, off[off.len() - 1]);
-    let median = if off.len().is_multiple_of(2) { f64::midpoint(off[middle - 1], off[middle]) } else { off[middle] };
+    let (median, worst) = (percentile(&off, 50), off[off.len() - 1]);
     Some(format!("{} machines with a listed peak: {median:.1} points of it off at the median, {worst:.1} at most", off.len()))
 }
 

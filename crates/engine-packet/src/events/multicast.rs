@@ -228,7 +228,6 @@ impl World<'_> {
         let graph = &cluster.fabric.graph;
         let (mgid, endpoint) = (Mgid(request.mgid), EndpointId(host));
         let groups = &mut self.groups.multicast.groups;
-        let mut new = false;
         let receives = groups.group(mgid).ok().and_then(|group| group.state(endpoint)).is_some_and(JoinState::receives);
         let (mlid, changed, report) = match request.change {
             Change::Join { state, qkey } => {
@@ -237,7 +236,6 @@ impl World<'_> {
                 let mlid = match known {
                     Ok(mlid) => mlid,
                     Err(_) if state.keeps_alive() => {
-                        new = true;
                         let attr = GroupAttr { qkey, mtu: self.cluster.parts.mtu, ..GroupAttr::default() };
                         groups.create(mgid, attr).ok()?
                     }
@@ -252,9 +250,7 @@ impl World<'_> {
             }
         };
         self.write_tables(now, mlid, changed);
-        if new {
-            self.plan_repairs(now);
-        }
+        self.plan_repairs(now);
         let settings = &cluster.parts.multicast;
         if let (Some(report), true) = (report, settings.snooping && self.groups.multicast.ethernet(self.cluster).is_some()) {
             let link = graph.link(graph.uplink(endpoint));
@@ -280,10 +276,9 @@ impl World<'_> {
 
     /// There is a group: what sweeps find from now on changes its tree, once they have written the tables of single receivers.
     fn plan_repairs(&mut self, now: Time) {
-        if self.cluster.parts.link_layer != LinkLayer::InfiniBand || self.groups.multicast.repairs_planned {
+        if self.cluster.parts.link_layer != LinkLayer::InfiniBand || std::mem::replace(&mut self.groups.multicast.repairs_planned, true) {
             return;
         }
-        self.groups.multicast.repairs_planned = true;
         let sweeps: Vec<Time> = self.sweeps().iter().map(Epoch::written).collect();
         let over = sweeps.partition_point(|written| *written <= now);
         if over > 0 {
