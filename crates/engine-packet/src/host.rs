@@ -6,7 +6,7 @@ use fabriscope_engine::{HOST_MEMORY, Stage};
 use fabriscope_nic::{Hops, Pipeline};
 use fabriscope_node::Adapter;
 use fabriscope_units::{Span, Time};
-use fabriscope_verbs::{MemoryId, Nic, QpNum};
+use fabriscope_verbs::{MemoryId, MemoryUse, Nic, QpNum};
 
 use crate::per_host::PerHost;
 use crate::trace::Log;
@@ -69,19 +69,26 @@ impl Host {
         self.pipeline.watch_contexts(|| (nic.queue_pairs(), nic.queue_pairs_left_out()));
     }
 
+    fn memory_used(&mut self) -> (&mut MemoryUse, &mut Pipeline) {
+        let adapter = self.adapter.as_mut().expect("programs give the adapter back before the next event");
+        (adapter.rnic.memory_used(), &mut self.pipeline)
+    }
     /// The packet that is built next waits for translations of what it reads.
     #[cold]
     pub fn translate_next(&mut self, now: Time, reads: bool) {
-        let memory = self.nic().take_pages();
+        let (memory, pipeline) = self.memory_used();
         if reads {
-            self.pipeline.translate_next(now, memory);
+            pipeline.translate_next(now, memory);
         }
+        memory.clear();
     }
     /// When what a packet that arrived needs is translated.
     #[cold]
     pub fn translate(&mut self, now: Time) -> Time {
-        let memory = self.nic().take_pages();
-        self.pipeline.translate_in_order(now, memory)
+        let (memory, pipeline) = self.memory_used();
+        let ready = pipeline.translate_in_order(now, memory);
+        memory.clear();
+        ready
     }
 
     /// Packets of another partition.

@@ -193,8 +193,7 @@ fn open_rail(process: &Process, net: &Net, (nic, me, gpu): (usize, u32, u32), de
     let lid = process.lid(nic);
     process.nic(nic, |n| {
         let pd = n.alloc_pd();
-        // Places count the memories of GPUs from 1.
-        let place = MemoryId(u8::try_from(gpu + 1).unwrap_or(0));
+        let place = MemoryId::of_gpu(gpu).unwrap_or(MemoryId::HOST);
         let memory = n.reg_mr_at(pd, base, Bytes(BUFFERS), Access::ALL, place)?;
         let watch = n.create_watch(base, Bytes(BUFFERS));
         let cq = n.create_cq(depth)?;

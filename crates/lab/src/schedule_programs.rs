@@ -65,7 +65,7 @@ pub(crate) fn programs(schedule: &Schedule, nodes: AdaptersOfNodes<'_>) -> Resul
     let mut programs: Vec<(u32, Main)> = Vec::with_capacity(peers.len());
     for (rank, peers) in peers {
         let order = Order::new(schedule, rank..rank + 1);
-        let gpu = of_gpus.iter().position(|nic| *nic == rank % nics).and_then(|gpu| u8::try_from(gpu + 1).ok()).map(MemoryId);
+        let gpu = (0..).zip(of_gpus).find(|(_, nic)| **nic == rank % nics).and_then(|(gpu, _)| MemoryId::of_gpu(gpu));
         let (shared, taken_by) = (Arc::clone(&shared), taken_by.remove(&rank).unwrap_or_default());
         let own = Own { rank, first: first[rank as usize], nic: (rank % nics) as usize, gpu };
         let main: Main = Box::new(move |process| Box::pin(async move { run(&process, &shared, own, (order, taken_by, peers)).await }));

@@ -141,8 +141,7 @@ fn keep(memory: &NodeMemory, process: &Process, rails: &[Rail]) {
 /// The memory of the rank's GPU, where the adapter of a rail is near enough to read and write it.
 pub(super) fn reached(protocol: &Protocol, home: &RankLocation, rail: usize) -> Option<MemoryId> {
     let (gpu, direct, class) = (home.gpu?, protocol.gpu?.direct?, home.nics.get(rail)?.1);
-    // Places count the memories of GPUs from 1.
-    if class <= direct.farthest { u8::try_from(gpu + 1).ok().map(MemoryId) } else { None }
+    if class <= direct.farthest { MemoryId::of_gpu(gpu) } else { None }
 }
 
 fn open_rail(process: &Process, nic: usize, peers: usize, protocol: &Protocol, reached: Option<MemoryId>) -> Result<Rail, VerbsError> {

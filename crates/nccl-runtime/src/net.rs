@@ -602,8 +602,7 @@ fn open_rail(process: &Process, (nic, gpu): (usize, Option<u32>), world: &Shared
     process.nic(nic, |n| {
         let pd = n.alloc_pd();
         let host = n.reg_mr(pd, base, Bytes(BUFFERS), Access::ALL)?;
-        // Places count the memories of GPUs from 1.
-        let place = gpu.and_then(|gpu| u8::try_from(gpu + 1).ok()).map(MemoryId);
+        let place = gpu.and_then(MemoryId::of_gpu);
         let device = place.map(|place| n.reg_mr_at(pd, base + BUFFERS, Bytes(BUFFERS), Access::ALL, place)).transpose()?;
         let cq = n.create_cq((RECEIVES + 2 * SENDS).saturating_mul(links.max(1)))?;
         let to = |qp| Peer { lid, qp, sl: 0, mtu: world.mtu };

@@ -166,23 +166,23 @@ impl Pipeline {
         self.iommu.as_ref().map_or_else(IoTlbCounts::default, |iommu| iommu.counts())
     }
     /// When `memory` may be read or written that is needed at `now`: its translations are in the adapter, which then asks the host.
-    fn translate(&mut self, now: Time, memory: MemoryUse) -> Time {
+    fn translate(&mut self, now: Time, memory: &MemoryUse) -> Time {
         let mut ready = now;
         if let (Some(limits), false) = (self.costs.translations, memory.entries.is_empty()) {
             let cache = self.translations.get_or_insert_with(|| Box::new(TranslationCache::new(limits)));
-            ready = memory.entries.into_iter().fold(ready, |ready, page| ready.max(cache.touch(now, page, &mut self.pcie)));
+            ready = memory.entries.iter().fold(ready, |ready, page| ready.max(cache.touch(now, *page, &mut self.pcie)));
         }
         let Some(iommu) = &mut self.iommu else { return ready };
-        memory.addresses.into_iter().fold(ready, |all, address| all.max(iommu.touch(ready, address)))
+        memory.addresses.iter().fold(ready, |all, address| all.max(iommu.touch(ready, *address)))
     }
     /// The next packet that is built waits for the translations of `memory`.
-    pub fn translate_next(&mut self, now: Time, memory: MemoryUse) {
+    pub fn translate_next(&mut self, now: Time, memory: &MemoryUse) {
         let ready = self.translate(now, memory).max(self.translated[0]);
         self.translated[0] = ready;
         self.translating = ready - now;
     }
     /// When those of a packet that arrived are, behind those of the packets before it.
-    pub fn translate_in_order(&mut self, now: Time, memory: MemoryUse) -> Time {
+    pub fn translate_in_order(&mut self, now: Time, memory: &MemoryUse) -> Time {
         let ready = self.translate(now, memory).max(self.translated[1]);
         self.translated[1] = ready;
         ready
@@ -483,9 +483,9 @@ mod tests {
         let mut nic = idle(NicCosts { translations: Some(limits), ..costs() });
         let page = |entry| MemoryUse { entries: vec![PageUse { entry, on_demand: false }], ..MemoryUse::default() };
         // 400 ns and 64 B at 100 ps for the line, 500 ns for the payload behind it; the second, whose line is there, comes after the first.
-        nic.translate_next(ns(0), page(0));
+        nic.translate_next(ns(0), &page(0));
         let first = nic.build(ns(0), &packet(0, 1000), &mut Hops::default()).begun;
-        nic.translate_next(ns(10), page(1));
+        nic.translate_next(ns(10), &page(1));
         let second = nic.build(ns(10), &packet(1, 1000), &mut Hops::default()).begun;
         assert_eq!((first, second >= first), (ns(406) + Span::from_ps(400), true));
         assert_eq!((nic.translations().uses, nic.translations().misses), (2, 1));
@@ -498,9 +498,9 @@ mod tests {
         let mut nic = idle(NicCosts { translations: Some(limits), ..costs() });
         nic.set_iommu(IoTlb::new(IommuLimits { entries: 64, walk: Span::from_ns(330), walks: 6 }, Bytes(4096)));
         let memory = |address| MemoryUse { entries: vec![PageUse { entry: 0, on_demand: false }], addresses: vec![address] };
-        assert_eq!(nic.translate_in_order(ns(0), memory(0)), ns(736) + Span::from_ps(400));
-        assert_eq!(nic.translate_in_order(ns(1000), memory(4095)), ns(1000));
-        assert_eq!(nic.translate_in_order(ns(1000), memory(4096)), ns(1330));
+        assert_eq!(nic.translate_in_order(ns(0), &memory(0)), ns(736) + Span::from_ps(400));
+        assert_eq!(nic.translate_in_order(ns(1000), &memory(4095)), ns(1000));
+        assert_eq!(nic.translate_in_order(ns(1000), &memory(4096)), ns(1330));
         assert_eq!((nic.io_translations().uses, nic.io_translations().misses), (3, 2));
     }
 

@@ -59,4 +59,10 @@ pub struct MemoryId(pub u8);
 impl MemoryId {
     /// The host memory beside the NIC.
     pub const HOST: MemoryId = MemoryId(0);
+
+    /// That of a GPU by its number in the node: places count the memories of GPUs from 1. None beyond the numbers that there are.
+    #[must_use]
+    pub fn of_gpu(gpu: u32) -> Option<MemoryId> {
+        u8::try_from(gpu).ok()?.checked_add(1).map(MemoryId)
+    }
 }

@@ -189,8 +189,8 @@ impl Group {
         };
         self.tree = Some(new);
         self.span(graph);
-        let outputs = |tree: Option<&Tree>, switch| tree.map_or(&[][..], |tree| tree.outputs(switch)).to_vec();
-        graph.switches().filter(|switch| old.outputs(*switch) != outputs(self.tree.as_ref(), *switch)).collect()
+        let new = self.tree.as_ref().unwrap_or(&old);
+        graph.switches().filter(|switch| old.outputs(*switch) != new.outputs(*switch)).collect()
     }
     fn span(&mut self, graph: &Graph) -> Vec<SwitchId> {
         let (receivers, senders): (Vec<_>, Vec<_>) = self.members.iter().partition(|(_, state)| state.receives());

@@ -40,6 +40,14 @@ pub struct MemoryUse {
     pub addresses: Vec<u64>,
 }
 
+impl MemoryUse {
+    /// Forgets all of it, and keeps the room.
+    pub fn clear(&mut self) {
+        self.entries.clear();
+        self.addresses.clear();
+    }
+}
+
 /// All that are registered so.
 #[derive(Default)]
 pub(super) struct PagedRegions {
@@ -122,9 +130,9 @@ impl Regions {
         self.paged.entries > 0 || self.paged.iommu
     }
 
-    /// The memory that was needed since the last time.
-    pub(crate) fn take_pages(&mut self) -> MemoryUse {
-        std::mem::take(self.paged.used.get_mut())
+    /// The memory that was needed since it was cleared.
+    pub(crate) fn memory_used(&mut self) -> &mut MemoryUse {
+        self.paged.used.get_mut()
     }
 }
 
@@ -150,7 +158,7 @@ mod tests {
         regions.divide(large.lkey.0, Pages { size: Bytes(1 << 21), on_demand: true }).unwrap();
         let mut used = |addr, length| {
             regions.use_pages(addr, length);
-            regions.take_pages().entries.into_iter().map(|page| (page.entry, page.on_demand)).collect::<Vec<_>>()
+            regions.memory_used().entries.drain(..).map(|page| (page.entry, page.on_demand)).collect::<Vec<_>>()
         };
         assert_eq!(used(plain.addr, 4096), []);
         assert_eq!(used(0x1_0800, 0x800), [(0, false), (1, false)]);
@@ -160,7 +168,7 @@ mod tests {
         regions.follow_addresses();
         regions.use_pages(0x1_0800, 0x801);
         regions.use_pages(plain.addr, 1);
-        assert_eq!(regions.take_pages().addresses, [0x1_0800, 0x1_1000, plain.addr, plain.addr]);
+        assert_eq!(regions.memory_used().addresses, [0x1_0800, 0x1_1000, plain.addr, plain.addr]);
         let wrong = regions.divide(small.lkey.0, Pages { size: Bytes(6000), on_demand: false });
         assert!(matches!(wrong, Err(VerbsError::OutOfRange { value: 6000, .. })));
     }

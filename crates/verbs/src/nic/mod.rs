@@ -56,7 +56,7 @@ pub struct NicConfig {
     /// Adapters of an InfiniBand subnet, numbered one subnet after the other, where routers join several: packets to another one have a global
     /// route header.
     pub subnet: Option<NonZeroU32>,
-    /// The host translates addresses of DMA (IOMMU): packets say which memory they touch ([`take_pages`](Nic::take_pages)).
+    /// The host translates addresses of DMA (IOMMU): packets say which memory they touch ([`memory_used`](Nic::memory_used)).
     pub iommu: bool,
 }
 

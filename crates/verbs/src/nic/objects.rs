@@ -64,7 +64,7 @@ impl Nic {
         self.port.regions.register(pd, addr, length, access, place)
     }
 
-    /// The adapter translates the region of `lkey` by pages from now on: packets that touch it need their entries ([`take_pages`](Self::take_pages)).
+    /// The adapter translates the region of `lkey` by pages from now on: packets that touch it need their entries ([`memory_used`](Self::memory_used)).
     /// Transports of RDMA over several paths (RUD) and iWARP do so for what they send only.
     ///
     /// # Errors
@@ -79,9 +79,9 @@ impl Nic {
         self.port.regions.is_paged()
     }
 
-    /// The memory that packets needed since the last time, in order.
-    pub fn take_pages(&mut self) -> MemoryUse {
-        self.port.regions.take_pages()
+    /// The memory that packets needed since it was cleared, in order.
+    pub fn memory_used(&mut self) -> &mut MemoryUse {
+        self.port.regions.memory_used()
     }
 
     /// Makes a memory window (`ibv_alloc_mw`): nothing can be reached by its key before it is bound.
