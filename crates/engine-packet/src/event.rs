@@ -57,6 +57,8 @@ pub(crate) enum EventKind {
     Sample,
     /// Computations may have ended, where steady states are skipped.
     Due,
+    /// Commands of a NIC whose counters have reached their thresholds.
+    Triggered { host: u32 },
 }
 
 /// Bits of the kind of an event: 32 kinds.
@@ -82,10 +84,11 @@ const TURN: u32 = 12;
 const TICK: u32 = 13;
 const EMIT: u32 = 14;
 const SAMPLE: u32 = 15;
-/// The high bit of a kind: an arrival whose packet is addressed to a group. 18 to 31 are free.
+/// The high bit of a kind: an arrival whose packet is addressed to a group. 19 to 31 are free.
 const GROUP: u32 = 1 << (KIND_BITS - 1);
 const ARRIVE_AT_GROUP: u32 = ARRIVE | GROUP;
 const DUE: u32 = 17;
+const TRIGGERED: u32 = 18;
 /// The high bit of the word with kind and place is that of the address of a group, which [`Event::arrive`] copies.
 const _: () = assert!(GROUP << PLACE_BITS == Lid::MULTICAST);
 
@@ -151,6 +154,9 @@ impl Event {
     pub fn due() -> Event {
         Event::new(DUE, 0, 0, 0)
     }
+    pub fn triggered(host: u32) -> Event {
+        Event::new(TRIGGERED, host, 0, 0)
+    }
     pub fn sample() -> Event {
         Event::new(SAMPLE, 0, 0, 0)
     }
@@ -201,6 +207,7 @@ impl Event {
             FAULT => EventKind::Fault { change: place },
             SAMPLE => EventKind::Sample,
             DUE => EventKind::Due,
+            TRIGGERED => EventKind::Triggered { host: place },
             EMIT => EventKind::Emit { lane: place, packed: self.packed() },
             _ => EventKind::Done { rank: place, op: self.first as u32 },
         }
@@ -252,6 +259,7 @@ mod tests {
             (Event::turn(last), "Turn"),
             (Event::tick(last), "Tick"),
             (Event::emit(last, packed), "Emit"),
+            (Event::triggered(last), "Triggered"),
         ];
         for (event, kind) in events {
             assert_eq!(event.place(), last);

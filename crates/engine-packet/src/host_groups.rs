@@ -154,6 +154,7 @@ fn config(parts: &ResolvedCluster, host: u32, congestion: Settings) -> AdapterCo
         any_order,
         subnet,
         iommu: parts.iommu().is_some(),
+        triggered: parts.sole().node.nic.costs().triggered,
     };
     AdapterConfig { rnic, ip: Some(timing::ip(parts)), hfi: timing::onload(parts) }
 }

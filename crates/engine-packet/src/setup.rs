@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fabriscope_catalog::{
-    self as catalog, FlowControl, Line as LineOptions, LinkLayer, PartitionEnforcement, Pfc, ResolvedCluster, Switch, keys,
+    self as catalog, FlowControl, Line as LineOptions, LinkLayer, PartitionEnforcement, Pfc, ResolvedCluster, ResolvedNode, Switch, keys,
 };
 use fabriscope_engine::{Cluster, Effect, EngineError, FaultPlan, Library};
 use fabriscope_fabric::routing::deadlock;
@@ -416,7 +416,9 @@ impl<'e, 'a> Blueprint<'e, 'a> {
     /// The adapters of a part.
     fn hosts(&self, layout: &Layout, part: u32) -> Hosts {
         let own = layout.first_host[part as usize]..layout.first_host[part as usize + 1];
-        let turns_back = self.cluster.parts.groups.iter().any(|group| group.node.dpu.is_some());
+        // What programs of one node send each other by the adapter: to cores on it, or by triggered operations.
+        let turns_back = |node: &ResolvedNode| node.dpu.is_some() || node.nic.triggered.is_some();
+        let turns_back = self.cluster.parts.groups.iter().any(|group| turns_back(&group.node));
         Hosts {
             first: own.start,
             hops: self.adapters.idle_hops(&own),

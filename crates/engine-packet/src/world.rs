@@ -117,6 +117,7 @@ impl World<'_> {
             }
             EventKind::Fault { change } => self.change_pace(now, change),
             EventKind::Timer { host } => self.timer(client, now, host),
+            EventKind::Triggered { host } => self.triggered(client, now, host),
             EventKind::Copies { lane, packed } => self.copies(client, now, lane, packed),
             EventKind::Looped { host, packed } => self.looped(client, now, host, packed),
             EventKind::Manage { plan } => self.manage(client, now, plan),

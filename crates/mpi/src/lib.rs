@@ -57,6 +57,7 @@ mod staging;
 mod state;
 mod stream;
 mod trace;
+mod triggered;
 mod wire;
 mod world;
 
@@ -77,5 +78,6 @@ pub use protocol::transport::INITIATORS as DC_INITIATORS;
 pub use rank::Rank;
 pub use request::Request;
 pub use rounds::{Packing, UnderWay, reduction_streams};
+pub use triggered::TriggeredState;
 
 pub use world::World;

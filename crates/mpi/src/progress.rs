@@ -41,6 +41,7 @@ impl Rank {
         }
         let Awaited { queues, mut rings } = self.state.borrow().awaited();
         rings.extend(self.word());
+        rings.extend(self.counts());
         match self.network_queue() {
             None => process.wait_any_until(&queues, &rings, until).await,
             Some(network) => process.wait_any_until(&[&queues[..], &[network]].concat(), &rings, until).await,
@@ -59,6 +60,7 @@ impl Rank {
         }
         self.look_at_network().await?;
         self.look_at_words().await;
+        self.look_at_counts();
         self.serve_copies().await?;
         self.state.borrow_mut().look_at_rings(process)?;
         self.serve_notes().await

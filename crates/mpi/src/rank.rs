@@ -17,6 +17,7 @@ use super::protocol::Path;
 use super::request::{Carried, Request};
 use super::setup;
 use super::state::State;
+use super::triggered::TriggeredBarrier;
 use super::wire::Body;
 use super::world::{NodeMemory, World};
 
@@ -35,6 +36,8 @@ pub struct Rank {
     pub(super) open: RefCell<Vec<Request>>,
     /// Where cores of the adapter do.
     pub(super) door: RefCell<Option<OffloadClient>>,
+    /// Where the adapter carries out barriers by itself.
+    pub(super) triggered: RefCell<Option<TriggeredBarrier>>,
 }
 
 impl Rank {
@@ -67,6 +70,7 @@ impl Rank {
                 network: RefCell::default(),
                 open: RefCell::default(),
                 door: RefCell::default(),
+                triggered: RefCell::default(),
             });
         }
         let state = setup::open(&process, (&world, &memory), peers, buffer).await?;
@@ -79,6 +83,7 @@ impl Rank {
             network: RefCell::default(),
             open: RefCell::default(),
             door: RefCell::default(),
+            triggered: RefCell::default(),
         })
     }
     /// The same with all other ranks of the job.
@@ -315,6 +320,7 @@ impl Rank {
             (Carried::Psm2(request), Some(onload)) => onload.close(&self.process, &self.world.0.protocol, request),
             (Carried::Psm2(_), None) => {}
             (Carried::Offloaded(number), _) => self.forget(number),
+            (Carried::Triggered(_), _) => {}
         }
         Ok(())
     }
@@ -336,6 +342,7 @@ impl Rank {
             Carried::Own(request) => self.state.borrow().requests.is_done(request),
             Carried::Psm2(request) => self.onload.as_ref().is_none_or(|onload| onload.is_done(request)),
             Carried::Offloaded(number) => self.is_over(number),
+            Carried::Triggered(number) => self.is_counted(number),
         }
     }
     /// `MPI_Send`.

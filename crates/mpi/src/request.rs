@@ -29,6 +29,8 @@ pub(crate) enum Carried {
     Psm2(u32),
     /// A worker on the adapter, by the rank's count of what it handed over.
     Offloaded(u64),
+    /// The adapter, which triggers it, by the rank's count of barriers.
+    Triggered(u64),
 }
 
 /// What a rank knows of a request.
@@ -59,7 +61,7 @@ impl WaitSet {
         self.end();
         self.requests.extend(requests.into_iter().filter_map(|request| match request.0 {
             Carried::Own(id) => Some(id),
-            Carried::Psm2(_) | Carried::Offloaded(_) => None,
+            Carried::Psm2(_) | Carried::Offloaded(_) | Carried::Triggered(_) => None,
         }));
     }
     /// Nothing is waited for any more.

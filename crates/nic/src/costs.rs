@@ -4,6 +4,8 @@ use fabriscope_node::ReadAhead;
 use fabriscope_units::{Bytes, Rate, Span};
 
 use crate::context::ContextLimits;
+use fabriscope_verbs::TriggeredLimits;
+
 use crate::translation::TranslationLimits;
 
 /// The parameters of an adapter, each declared here and nowhere else: handed to [`fabriscope_units::bare`] for the model, and to the
@@ -55,6 +57,8 @@ macro_rules! nic_parameters {
                 contexts: ContextLimits,
                 /// Translations of registered memory; where nothing is said, all are always at hand.
                 translations: TranslationLimits,
+                /// Counting events and triggered operations; where nothing is said, there are none.
+                triggered: TriggeredLimits,
             }
         }
     };
@@ -130,6 +134,7 @@ pub(crate) mod tests {
             tx_buffer: Bytes::from_kib(64),
             contexts: None,
             translations: None,
+            triggered: None,
         }
     }
 

@@ -37,6 +37,7 @@ pub mod sockets;
 pub mod traffic;
 #[cfg(test)]
 mod traffic_test;
+mod triggered;
 mod work;
 mod wqe;
 

@@ -446,6 +446,14 @@ impl Process {
         let inner = &mut *self.0.inner.borrow_mut();
         inner.trace.then(|| f(&mut inner.works))
     }
+    /// From a store of this core to the adapter.
+    pub(crate) fn mmio_latency(&self, nic: usize) -> Span {
+        let away = self.0.sockets.as_ref().map_or(Span::ZERO, |sockets| sockets.to_adapter(self.domain(), nic));
+        self.cpu().mmio_latency + away
+    }
+    pub(crate) fn doorbell_policy(&self) -> &DoorbellPolicy {
+        &self.0.doorbell
+    }
     pub(crate) fn ring(&self, bell: Doorbell) {
         self.0.inner.borrow_mut().doorbells.push(bell);
     }
@@ -519,8 +527,7 @@ impl Process {
             let pushed = self.0.doorbell.pushes(wqes, bytes, inline);
             let blocks = if pushed { bytes.0.div_ceil(64).max(1) - 1 } else { 0 };
             let built = inner.clock;
-            let away = self.0.sockets.as_ref().map_or(Span::ZERO, |sockets| sockets.to_adapter(self.domain(), nic));
-            let at = built + cpu.blueflame_block * blocks + cpu.mmio_latency + away;
+            let at = built + cpu.blueflame_block * blocks + self.mmio_latency(nic);
             // Further blocks drain from the write-combining buffers while the core goes on.
             inner.clock = built + cpu.mmio_busy;
             let traced = inner.trace;

@@ -12,9 +12,9 @@ use crate::error::UsageError;
 pub const OFFLOAD: Opt = opt(
     '\0',
     "offload",
-    Takes::Value("dpu|dpu-staged|none"),
+    Takes::Value("dpu|dpu-staged|triggered|none"),
     Usual,
-    "who carries it out: workers on the DPU, the same without keys of the host's memory, or the host (not of the real tool)",
+    "who carries it out: workers on the DPU, the same without keys of the host's memory, triggered operations of the adapter (barriers), or the host (not of the real tool)",
 );
 /// `--workers` of a tool.
 pub const WORKERS: Opt = opt('\0', "workers", Takes::Value("count"), Usual, "workers on the DPU of each node (not of the real tool)");
@@ -31,6 +31,7 @@ enum How {
     Host,
     Dpu,
     Staged,
+    Triggered,
 }
 
 impl OffloadOptions {
@@ -46,10 +47,11 @@ impl OffloadOptions {
         self.how = Some(match given.value.as_deref().unwrap_or_default() {
             "dpu" => How::Dpu,
             "dpu-staged" => How::Staged,
+            "triggered" => How::Triggered,
             "none" => How::Host,
             other => {
                 let (option, value) = (given.typed.clone(), other.to_owned());
-                return Err(UsageError::NotOneOf { option, value, known: "dpu, dpu-staged, none" });
+                return Err(UsageError::NotOneOf { option, value, known: "dpu, dpu-staged, triggered, none" });
             }
         });
         Ok(())
@@ -57,6 +59,10 @@ impl OffloadOptions {
     /// Whether the DPU was asked for by name.
     pub fn is_explicit(&self) -> bool {
         matches!(self.how, Some(How::Dpu | How::Staged))
+    }
+    /// Whether triggered operations of the adapter were.
+    pub fn is_triggered(&self) -> bool {
+        self.how == Some(How::Triggered)
     }
 
     /// What the job does: nothing where the host carries it out. By itself the library takes the DPU where `by_default` says so;
@@ -82,6 +88,12 @@ impl OffloadOptions {
         };
         if how == How::Host {
             return Ok(None);
+        }
+        if how == How::Triggered {
+            return conflict(
+                format!("{tool} --offload triggered: adapters carry out barriers by themselves, and nothing else"),
+                "leave it out",
+            );
         }
         let Some(dpu) = &target.dpu else {
             return conflict(

@@ -5,7 +5,7 @@ use thiserror::Error;
 
 use crate::access::Access;
 use crate::attr::{QpState, QpType};
-use crate::ids::{AhId, CqId, Lid, PdId, QpNum, SrqId};
+use crate::ids::{AhId, CounterId, CqId, Lid, PdId, QpNum, SrqId};
 use crate::wr::WrOpcode;
 
 /// Why a control verb failed.
@@ -124,6 +124,26 @@ pub enum VerbsError {
         /// Length.
         length: Bytes,
     },
+    /// The adapter has no counting events.
+    #[error("the adapter counts no messages")]
+    #[diagnostic(help("use one with a table [triggered]: cassini, bxi-nic"))]
+    NoCounters,
+    /// All counters are in use.
+    #[error("all {most} counters of the adapter are in use")]
+    #[diagnostic(help("count fewer ranges"))]
+    TooManyCounters {
+        /// So many it has.
+        most: u32,
+    },
+    /// Two counters for one byte.
+    #[error("messages that end in {length} at {addr:#x} are counted already")]
+    #[diagnostic(help("count ranges that do not overlap"))]
+    CountedAlready {
+        /// First byte.
+        addr: u64,
+        /// Length.
+        length: Bytes,
+    },
     /// A size of zero or too large.
     #[error("{what} is {value}, allowed are {min} to {max}")]
     OutOfRange {
@@ -213,6 +233,13 @@ pub enum PostError {
     NoSuchSrq {
         /// What was asked for.
         srq: SrqId,
+    },
+    /// No such counter (EINVAL).
+    #[error("counter {counter} does not exist")]
+    #[diagnostic(help("take one from create_counter"))]
+    NoSuchCounter {
+        /// What was asked for.
+        counter: CounterId,
     },
     /// The queue is full (ENOMEM).
     #[error("all {depth} slots of the queue are taken")]

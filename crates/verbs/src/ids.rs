@@ -65,6 +65,10 @@ id!(
     WatchId(u32)
 );
 id!(
+    /// A counter of messages.
+    CounterId(u32)
+);
+id!(
     /// The position of a work request in its queue, counted from the creation of the queue; never wraps.
     WqeIndex(u64)
 );
@@ -128,6 +132,9 @@ impl QpNum {
     pub const MULTICAST: QpNum = QpNum(0xff_ffff);
     /// The queue pair of general services, through which adapters and management talk. Basis: standard.
     pub const GENERAL_SERVICES: QpNum = QpNum(1);
+
+    /// Where commands that wait for counters are rung for; no queue pair has this number.
+    pub const TRIGGERED: QpNum = QpNum(0xff_fffe);
 
     /// The low bits: its place in the NIC's table. Numbers of queue pairs that exist at the same time differ in it.
     #[inline]

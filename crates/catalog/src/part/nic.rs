@@ -9,7 +9,7 @@
 use fabriscope_nic::{ContextLimits, NicCosts, TranslationLimits, nic_parameters};
 use fabriscope_psm2::AdapterParameters;
 use fabriscope_units::{Bytes, Span};
-use fabriscope_verbs::AckCoalescing;
+use fabriscope_verbs::{AckCoalescing, TriggeredLimits};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -199,6 +199,10 @@ impl Part for Nic {
                 let message = format!("`{key}` of the translations is zero: no memory could be reached");
                 return Err(Problem::at(&["translations", key, "value"], message, "use at least 1, or remove [translations]"));
             }
+        }
+        if let Some(triggered) = self.triggered.as_ref().filter(|triggered| *triggered.counters == 0) {
+            let message = format!("{} counters: nothing could be triggered", *triggered.counters);
+            return Err(Problem::at(&["triggered", "counters", "value"], message, "use at least 1, or remove [triggered]"));
         }
         if self.onload.is_some() != (self.interface == Interface::Psm2) {
             let message = format!("interface `{}` does not suit the table [onload]", self.interface);

@@ -10,7 +10,7 @@ use fabriscope_engine::Stage;
 use fabriscope_nic::{Built, ReceiveEntry, is_atomic_response};
 use fabriscope_switch::channel::NONE;
 use fabriscope_units::{Bytes, Time};
-use fabriscope_verbs::{Body, Lid, Nic, PacketFlags, QpNum, Transmit, WqeIndex};
+use fabriscope_verbs::{Body, Landed, Lid, Nic, PacketFlags, QpNum, Transmit, WqeIndex};
 use fabriscope_wire::Syndrome;
 
 impl World<'_> {
@@ -18,6 +18,41 @@ impl World<'_> {
     pub(crate) fn work(&mut self, now: Time, host: u32, qp: QpNum, through: WqeIndex) {
         self.host(host).adapter().doorbell(now, qp, through);
         self.transmit(now, host);
+        self.plan_triggered(host);
+    }
+
+    /// Plans what counters have triggered.
+    #[inline]
+    fn plan_triggered(&mut self, host: u32) {
+        while let Some(at) = self.host(host).nic().poll_triggered() {
+            self.queue.push(at, Event::triggered(host));
+        }
+    }
+
+    /// Commands that waited for counters are carried out.
+    #[cold]
+    pub(crate) fn triggered(&mut self, client: &mut impl Client, now: Time, host: u32) {
+        self.host(host).nic().handle_triggered(now);
+        while let Some(count) = self.host(host).nic().poll_write_back() {
+            let h = self.host(host);
+            let visible = h.pipeline.notify(now);
+            h.nic().landed(visible, count);
+            client.visible(self, host, None, visible);
+        }
+        self.transmit(now, host);
+        self.flush_completions(client, now, host);
+        self.plan_triggered(host);
+    }
+
+    /// A message of a peer is there, its last byte in memory at `visible`.
+    fn landed(&mut self, client: &mut impl Client, host: u32, landed: Landed, (freed, visible): (Time, Time)) {
+        let nic = self.host(host).nic();
+        if nic.counts_messages() {
+            nic.count_landed(freed, &landed);
+        }
+        nic.landed(visible, landed);
+        client.visible(self, host, None, visible);
+        self.plan_triggered(host);
     }
 
     /// Builds packets while there is room between fetch and wire.
@@ -176,12 +211,10 @@ impl World<'_> {
             self.flush_completions(client, now, host);
         }
         if let Some(landed) = received.landed {
-            self.host(host).nic().landed(visible, landed);
-            client.visible(self, host, None, visible);
+            self.landed(client, host, landed, (freed, visible));
         }
         while let Some(landed) = self.host(host).nic().poll_landed() {
-            self.host(host).nic().landed(visible, landed);
-            client.visible(self, host, None, visible);
+            self.landed(client, host, landed, (freed, visible));
         }
         if let Some((cq, wc)) = received.completion {
             let h = &mut self.hosts[host];

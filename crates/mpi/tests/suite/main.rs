@@ -16,6 +16,7 @@ mod requests;
 mod semantics;
 mod symmetric_heap;
 mod transports;
+mod triggered;
 mod window_updates;
 mod windows;
 mod within_a_node;

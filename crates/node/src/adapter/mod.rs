@@ -67,7 +67,13 @@ impl Adapter {
 impl Adapter {
     /// Requests up to and including `through` may be sent: the adapter saw the doorbell, or the store, and has them.
     pub fn doorbell(&mut self, now: Time, qp: QpNum, through: WqeIndex) {
-        if is_adapter_queue(qp) { self.hfi.arrived(qp, through) } else { self.rnic.doorbell(now, qp, through) }
+        if is_adapter_queue(qp) {
+            self.hfi.arrived(qp, through);
+        } else if qp == QpNum::TRIGGERED {
+            self.rnic.arm(now, through);
+        } else {
+            self.rnic.doorbell(now, qp, through);
+        }
     }
     /// The next packet to build and send; `None` when there is none or windows are closed.
     #[inline]

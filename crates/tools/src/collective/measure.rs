@@ -3,14 +3,14 @@
 use std::sync::{Arc, OnceLock};
 
 use fabriscope_collectives::{Algorithm, Call, Kind};
-use fabriscope_mpi::{Casting, Multicast, MulticastSettings, OffloadSettings, OffloadState, Packing, Rank, Unable, World};
+use fabriscope_mpi::{Casting, Multicast, MulticastSettings, OffloadSettings, OffloadState, Packing, Rank, TriggeredState, Unable, World};
 use fabriscope_node::{Main, Process, ProgramError, Record, Ties};
 use fabriscope_platform::Target;
 use fabriscope_tool::{Placing, Prepared, Rows, ToolOutput, UsageError, mpi_for};
 use fabriscope_units::Span;
 
 use super::contents;
-use super::plan::{Form, Implementation, Implementations, Plan};
+use super::plan::{Form, Implementation, Implementations, Offloaded, Plan};
 use super::switches::Switches;
 
 /// What a rank measured of a size: the means of its iterations.
@@ -50,10 +50,18 @@ struct Job {
     barrier: Option<(Call, Algorithm)>,
     world: World,
     packing: Packing,
-    /// Workers on the DPU that carry it out.
-    desk: Option<(OffloadSettings, OffloadState)>,
+    /// Who carries it out in place of the ranks.
+    desk: Option<Desk>,
     report: Report,
     rows: Rows,
+}
+
+/// What ranks share with those that carry out their operations.
+enum Desk {
+    /// Workers on the DPU.
+    Workers(OffloadSettings, OffloadState),
+    /// The adapters.
+    Triggered(TriggeredState),
 }
 
 impl Job {
@@ -69,7 +77,11 @@ pub(super) fn programs(tool: &str, plan: Plan, target: &Target, report: Report) 
     let mpi = mpi_for(tool, target)?;
     plan.check(target)?;
     let offloaded = plan.offloaded(tool, mpi, target)?;
-    let plan = if offloaded.is_some() { plan.of_workers(mpi) } else { plan };
+    let plan = match offloaded {
+        Some(Offloaded::Workers(_)) => plan.of_workers(mpi),
+        Some(Offloaded::Triggered) => plan.of_adapters(),
+        None => plan,
+    };
     let Implementations { multicast, unable, each: choices } = plan.choices(tool, mpi, target)?;
     if offloaded.is_some() {
         plan.check_workers(tool, &choices)?;
@@ -80,7 +92,10 @@ pub(super) fn programs(tool: &str, plan: Plan, target: &Target, report: Report) 
     let switches = Switches::new(&plan, &choices, tool, mpi, target)?;
     let barrier = plan.barrier(tool, mpi, target);
     let inline = mpi.inline_limit.saturating_u32().min(target.max_inline);
-    let desk = offloaded.map(|settings| (settings, OffloadState::new(settings, target, inline)));
+    let desk = offloaded.map(|offloaded| match offloaded {
+        Offloaded::Workers(settings) => Desk::Workers(settings, OffloadState::new(settings, target, inline)),
+        Offloaded::Triggered => Desk::Triggered(TriggeredState::new(target)),
+    });
     let casting = Casting::default();
     let (world, packing) = (plan.buffers.world(mpi, target, ranks), Packing::from(mpi));
     let (iterations, results) = (vec![OnceLock::new(); choices.len()], Record::new(vec![Vec::new(); choices.len()]));
@@ -131,8 +146,15 @@ async fn run(process: Process, job: Arc<Job>, results: Results) -> Result<(), Pr
         None => None,
     };
     job.switches.join(&rank, &job.choices).await?;
-    if let Some((_, desk)) = &job.desk {
-        rank.open_offload(desk).await?;
+    match &job.desk {
+        Some(Desk::Workers(_, desk)) => rank.open_offload(desk).await?,
+        Some(Desk::Triggered(state)) => {
+            // A barrier has one size, and one algorithm.
+            if let Some((call, Implementation::Rounds(algorithm))) = job.choices.first() {
+                rank.open_triggered(state, call, algorithm).await?;
+            }
+        }
+        None => {}
     }
     if me == 0 {
         job.tell(&[]);
@@ -197,8 +219,11 @@ async fn mean_of(
 
 /// Carries out the operation once.
 async fn rounds(rank: &Rank, job: &Job, call: &Call, algorithm: &Algorithm, meanwhile: Option<(Span, u32)>) -> Result<(), ProgramError> {
-    if job.desk.is_some() {
-        let request = rank.hand_over(call, algorithm)?;
+    if let Some(desk) = &job.desk {
+        let request = match desk {
+            Desk::Workers(..) => rank.hand_over(call, algorithm)?,
+            Desk::Triggered(_) => rank.triggered_barrier().await?,
+        };
         if let Some((compute, tests)) = meanwhile {
             for _ in 0..tests {
                 rank.compute(compute / u64::from(tests + 1));
@@ -257,7 +282,10 @@ fn remarks(job: &Job) -> Vec<String> {
         let (lost, gets, got) = (outcome.lost, outcome.gets, outcome.got);
         format!("{operation}: {lost} packets were lost and fetched from the root by {gets} reads of {got} bytes in all")
     });
-    let offloaded = job.desk.as_ref().map(|(settings, _)| format!("{operation}: {settings}"));
+    let offloaded = job.desk.as_ref().map(|desk| match desk {
+        Desk::Workers(settings, _) => format!("{operation}: {settings}"),
+        Desk::Triggered(_) => format!("{operation}: triggered operations of the adapters"),
+    });
     let refused = job.switches.remark().map(|why| format!("{operation}: {why}"));
     job.unable.iter().map(instead).chain(refused).chain(offloaded).chain(runs).chain(repaired).collect()
 }

@@ -82,6 +82,15 @@ pub(crate) struct Plan {
     pub offload: OffloadOptions,
 }
 
+/// Who carries out an operation in place of the ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Offloaded {
+    /// Workers on the DPU.
+    Workers(OffloadSettings),
+    /// The adapters, by triggered operations.
+    Triggered,
+}
+
 impl Plan {
     /// A plan for `operation` with the defaults of `sizes`.
     pub fn new(operation: Kind, sizes: Vec<u32>, separate: bool) -> Plan {
@@ -166,9 +175,18 @@ impl Plan {
         Ok(Some(Ok(settings.with(parameters).ok_or_else(wrong)?)))
     }
 
-    /// How workers on the DPU carry it out, where they do.
-    pub fn offloaded(&self, tool: &str, mpi: &Mpi, target: &Target) -> Result<Option<OffloadSettings>, UsageError> {
+    /// Who carries it out in place of the ranks, where somebody does.
+    pub fn offloaded(&self, tool: &str, mpi: &Mpi, target: &Target) -> Result<Option<Offloaded>, UsageError> {
         let conflict = |what: String, remedy: String| Err(UsageError::Conflict { what, remedy });
+        if self.offload.is_triggered() && self.operation == Kind::Barrier {
+            return match target.triggered {
+                Some(_) => Ok(Some(Offloaded::Triggered)),
+                None => {
+                    let remedy = "use adapters with [triggered]: --on lab-bxi, or a cluster on Slingshot 11".to_owned();
+                    conflict(format!("{tool} --offload triggered: the adapters of this cluster count no messages"), remedy)
+                }
+            };
+        }
         let beside = self.form != Form::Blocking;
         if self.offload.is_explicit() {
             if !beside {
@@ -184,7 +202,8 @@ impl Plan {
         }
         let own = mpi.offload.as_ref().is_some_and(|part| part.algorithm(self.operation).is_some());
         let by_default = own && beside && self.buffers.sender == Buffer::Host;
-        self.offload.settle(tool, (by_default, false), target.layout.per_node, mpi, target)
+        let settled = self.offload.settle(tool, (by_default, false), target.layout.per_node, mpi, target)?;
+        Ok(settled.map(Offloaded::Workers))
     }
 
     /// Refuses algorithms that workers cannot carry out: what switches do, and what lies in memory that cores of a node share.
@@ -208,6 +227,12 @@ impl Plan {
     pub fn of_workers(mut self, mpi: &Mpi) -> Plan {
         let own = mpi.offload.as_ref().and_then(|part| part.algorithm(self.operation)).map(str::to_owned);
         self.algorithm = self.algorithm.or(own);
+        self
+    }
+
+    /// The same plan with the algorithm of Open MPI's coll/portals4, where nothing else was asked for.
+    pub fn of_adapters(mut self) -> Plan {
+        self.algorithm.get_or_insert_with(|| "recursive_doubling".to_owned());
         self
     }
 

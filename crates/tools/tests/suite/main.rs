@@ -21,4 +21,5 @@ mod psm2;
 mod rows;
 mod shmem;
 mod sockets;
+mod triggered;
 mod xccl;

@@ -10,6 +10,7 @@ pub mod on_demand;
 pub mod partition;
 mod posting;
 pub mod shortening;
+pub mod triggered;
 
 use std::num::NonZeroU32;
 
@@ -27,6 +28,7 @@ use crate::ids::{FIRST_QP, Lid, PdId, QpNum, SLOT_MASK, slot_number};
 use crate::mcast::Mcast;
 use crate::memory::Memory;
 use crate::nic::on_demand::Reserved;
+use crate::nic::triggered::{Triggered, TriggeredLimits};
 use crate::packet::Received;
 use crate::port::Port;
 use crate::qp::Qp;
@@ -58,6 +60,8 @@ pub struct NicConfig {
     pub subnet: Option<NonZeroU32>,
     /// The host translates addresses of DMA (IOMMU): packets say which memory they touch ([`memory_used`](Nic::memory_used)).
     pub iommu: bool,
+    /// Its counting events and triggered operations, if it has some.
+    pub triggered: Option<TriggeredLimits>,
 }
 
 impl Default for NicConfig {
@@ -73,6 +77,7 @@ impl Default for NicConfig {
             any_order: false,
             subnet: None,
             iommu: false,
+            triggered: None,
         }
     }
 }
@@ -97,6 +102,8 @@ pub struct Nic {
     pub(crate) responders: FxHashMap<(Lid, QpNum, QpNum), u32>,
     /// Queue pairs that are in memory when they are needed.
     pub(crate) reserved: Option<Box<Reserved>>,
+    /// Counters of messages, and what waits for them.
+    pub(crate) triggered: Option<Box<Triggered>>,
     /// Queue pairs that programs would have made and did not.
     pub(crate) left_out: u32,
 }
@@ -172,6 +179,7 @@ impl Nic {
             contexts,
             responders: FxHashMap::default(),
             reserved: None,
+            triggered: config.triggered.map(|limits| Box::new(Triggered::new(limits))),
             left_out: 0,
         }
     }
