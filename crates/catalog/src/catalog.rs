@@ -15,7 +15,7 @@ use crate::file;
 use crate::node::{Node, ResolvedNode};
 use crate::part::{
     Cable, Congestion, Cpu, Decisions, Drive, FileSystem, Gpu, Interconnect, Kernel, Kind, LinkSpeed, Manager, Model, Nic, NodeFiles,
-    NodePart, Part, Pcie, Software, Switch,
+    NodePart, Part, Pcie, PowerFigures, Software, Switch,
 };
 use crate::stop::Stop;
 use crate::suggest;
@@ -64,6 +64,8 @@ pub enum AnyPart {
     Drive(Shared<Drive>),
     /// A file system.
     FileSystem(Box<FileSystem>),
+    /// What parts draw.
+    Power(Box<PowerFigures>),
     /// A cluster.
     Cluster(Box<Cluster>),
 }
@@ -90,6 +92,7 @@ macro_rules! each {
             AnyPart::Model($part) => $result,
             AnyPart::Drive($part) => $result,
             AnyPart::FileSystem($part) => $result,
+            AnyPart::Power($part) => $result,
             AnyPart::Cluster($part) => $result,
         }
     };
@@ -117,6 +120,7 @@ impl AnyPart {
             AnyPart::Model(_) => Kind::Model,
             AnyPart::Drive(_) => Kind::Drive,
             AnyPart::FileSystem(_) => Kind::FileSystem,
+            AnyPart::Power(_) => Kind::Power,
             AnyPart::Cluster(_) => Kind::Cluster,
         }
     }
@@ -240,6 +244,7 @@ impl Catalog {
             Kind::Model => AnyPart::Model(Box::new(read_checked(&document)?)),
             Kind::Drive => AnyPart::Drive(Shared::new(read_checked(&document)?)),
             Kind::FileSystem => AnyPart::FileSystem(Box::new(read_checked(&document)?)),
+            Kind::Power => AnyPart::Power(Box::new(read_checked(&document)?)),
             Kind::Cluster => AnyPart::Cluster(Box::new(read_cluster(&document)?)),
         };
         if part.name() != name {

@@ -82,6 +82,7 @@ pub use part::{
     FirstUse, Forwarding, Interface, Iwarp, Kernel, Kind, Layer, LinkSpeed, Manager, Mechanism, Mpi, Nic, OffloadControl, Part, Pcie,
     PcieSlot, Perftest, Pfc, RailPolicy, Rdma, Rendezvous, RootComplex, SharedMemory, SingleCopy, Slots, Software, Switch, TagMatching,
 };
+pub use part::{BitsCounted, CableEndPower, DevicePower, PowerFigures};
 pub use part::{Bottleneck, Convolution, Convolutional, Crossing, Linear, NetLayer, Pool, Recommendation};
 pub use part::{Bus, LinkFrame};
 pub use part::{CallsOverRdma, CallsOverStreams, OneSidedFetch, RpcLibrary, ShuffleJob, ShuffleLibrary};

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::cluster::Cluster;
 use crate::part::{
     Cable, Congestion, Cpu, Decisions, Drive, FileSystem, Gpu, Interconnect, Kernel, Kind, LinkSpeed, Manager, Model, Nic, NodeFiles,
-    NodePart, Pcie, Software, Switch,
+    NodePart, Pcie, PowerFigures, Software, Switch,
 };
 
 /// The schema of the files of one kind.
@@ -30,6 +30,7 @@ pub fn part_schema(kind: Kind) -> Value {
         Kind::Model => with_base::<Model>(),
         Kind::Drive => with_base::<Drive>(),
         Kind::FileSystem => with_base::<FileSystem>(),
+        Kind::Power => with_base::<PowerFigures>(),
         Kind::Cluster => with_base::<Cluster>(),
     }
 }

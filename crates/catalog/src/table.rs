@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::catalog::{AnyPart, Catalog};
 use crate::cluster::ResolvedCluster;
 use crate::error::{CatalogError, Problem};
-use crate::part::{Gpu, Kind, Part};
+use crate::part::{Gpu, Kind, Part, PowerFigures};
 use crate::resolve::missing;
 use crate::sourced::Basis;
 use crate::suggest;
@@ -55,6 +55,7 @@ impl Catalog {
             AnyPart::Nic(nic) => (&nic.speeds, &nic.layers),
             AnyPart::Switch(switch) => (&switch.speeds, std::slice::from_ref(&switch.layer)),
             AnyPart::Node(node) => return crate::resolve_node::check_part(self, node).map_err(|problem| self.located(part, problem)),
+            AnyPart::Power(figures) => return self.check_power(figures).map_err(|problem| self.located(part, problem)),
             AnyPart::Gpu(gpu) => return self.check_gpu(gpu).map_err(|problem| self.located(part, problem)),
             AnyPart::Cluster(cluster) => return self.resolve(cluster, None).map(drop),
             _ => return Ok(()),
@@ -79,6 +80,27 @@ impl Catalog {
         }
         if let AnyPart::Nic(nic) = part {
             crate::resolve_node::dpu(self, nic).map_err(|problem| self.located(part, problem))?;
+        }
+        Ok(())
+    }
+
+    /// What a part draws; nothing where no file of `power/` says it.
+    pub fn power_of(&self, kind: Kind, name: &str) -> Option<&PowerFigures> {
+        self.parts().find_map(|part| match part {
+            AnyPart::Power(figures) if figures.describes(kind, name) => Some(&**figures),
+            _ => None,
+        })
+    }
+
+    /// Figures of parts that there are, each of which has one file of them.
+    fn check_power(&self, figures: &PowerFigures) -> Result<(), Problem> {
+        let kinds = [("switches", Kind::Switch, &figures.switches), ("nics", Kind::Nic, &figures.nics), ("cables", Kind::Cable, &figures.cables)];
+        for (key, kind, name) in kinds.iter().flat_map(|(key, kind, names)| names.iter().map(move |name| (*key, *kind, name))) {
+            self.part(kind, name).map_err(|error| missing(&[key], &error))?;
+            if let Some(other) = self.power_of(kind, name).filter(|other| other.name != figures.name) {
+                let message = format!("`{}` has figures for `{name}`, too", other.name);
+                return Err(Problem::at(&[key], message, "leave it in one of the files"));
+            }
         }
         Ok(())
     }

@@ -303,6 +303,7 @@ impl State<'_> {
             link: link as u32,
             packets: packets as u64,
             bytes: Bytes(bytes as u64),
+            rested: Span::ZERO,
         };
         let links = self.loads.iter().copied().enumerate().filter(|(_, (packets, _))| *packets > 0.0).map(load).collect();
         let end = self.ends.iter().copied().max().unwrap_or(Time::ZERO);

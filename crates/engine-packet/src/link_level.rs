@@ -3,7 +3,8 @@
 //! Source: see `catalog::line`. Modelled: a damaged packet occupies the wire, its loss is known one way later, and it goes again after a
 //! turn-around and the way back, before all that stands behind it (go-back-N), as often as it is damaged; a resting link wakes
 //! when a packet wants to leave, and carries nothing, or at the rate of the lanes that are awake, until it is back.
-//! Not modelled: the energy saved; control symbols of the retry; a replay buffer that is full.
+//! How long each link rests is added up, for the energy that it saves (`lab::energy`).
+//! Not modelled: control symbols of the retry; a replay buffer that is full.
 
 use fabriscope_catalog::Line as Settings;
 use fabriscope_streams::Stream;
@@ -17,6 +18,8 @@ pub(crate) struct LinkLevel {
     power: Option<PowerSaving>,
     /// Until when each link wakes, by place.
     awake: Vec<Time>,
+    /// How long each link has rested until it woke last, by place.
+    rested: Vec<Span>,
     stream: Stream,
 }
 
@@ -51,7 +54,7 @@ impl LinkLevel {
             wake: rest.wake,
             slowdown: rest.lanes.map(|lanes| 1.0 / lanes.as_f64()),
         });
-        Some(Box::new(LinkLevel { retry, power, awake: vec![Time::ZERO; links], stream }))
+        Some(Box::new(LinkLevel { retry, power, awake: vec![Time::ZERO; links], rested: vec![Span::ZERO; links], stream }))
     }
 
     /// When a packet starts that has the wire, free since `free`, from `start` on and takes `length` of it.
@@ -61,6 +64,7 @@ impl LinkLevel {
         let woke = start >= free + power.after;
         if woke {
             self.awake[number] = start + power.wake;
+            self.rested[number] = self.rested[number] + start.since(free + power.after);
         }
         let at = match power.slowdown {
             _ if start >= self.awake[number] => start,
@@ -69,6 +73,12 @@ impl LinkLevel {
             Some(slowdown) => start + Span::from_ps(((slowdown - 1.0) * length.as_ps() as f64) as u64),
         };
         Start { at, woke }
+    }
+
+    /// How long a link has rested at `now`, whose wire is free since `free`.
+    pub(crate) fn rested(&self, number: usize, free: Time, now: Time) -> Span {
+        let Some(power) = self.power else { return Span::ZERO };
+        self.rested[number] + now.since(free + power.after)
     }
 
     /// How often a packet of `amount` is damaged before it arrives whole.
@@ -97,7 +107,7 @@ mod tests {
     use fabriscope_streams::Streams;
 
     fn link_level(retry: Option<Retry>, power: Option<PowerSaving>) -> LinkLevel {
-        LinkLevel { retry, power, awake: vec![Time::ZERO; 1], stream: Streams::new(1).stream("link retry", 0) }
+        LinkLevel { retry, power, awake: vec![Time::ZERO; 1], rested: vec![Span::ZERO; 1], stream: Streams::new(1).stream("link retry", 0) }
     }
 
     #[test]
@@ -109,6 +119,10 @@ mod tests {
         assert!(!start.woke && start.at == at(14), "idle for 9 us");
         let start = link.wake(0, at(5), at(15), Span::ZERO);
         assert!(start.woke && start.at == at(16), "idle for 10 us");
+        // It fell asleep as it was to wake; after a packet until 20 us it rests from 30 us on.
+        assert_eq!((link.rested(0, at(20), at(29)), link.rested(0, at(20), at(35))), (Span::ZERO, Span::from_us(5)));
+        let _ = link.wake(0, at(20), at(37), Span::ZERO);
+        assert_eq!(link.rested(0, at(40), at(52)), Span::from_us(7 + 2));
         // On half the lanes a packet starts at once and takes twice the time.
         let mut half = link_level(None, Some(PowerSaving { after, wake, slowdown: Some(2.0) }));
         assert_eq!(half.wake(0, at(5), at(15), Span::from_ns(80)).at, at(15) + Span::from_ns(80));

@@ -108,7 +108,7 @@ impl World<'_> {
     /// The same of one of several parts.
     pub(crate) fn into_run_with(mut self, ending: &Ending) -> Run {
         self.observe_outages(ending.at);
-        let (links, sightings, breakage) = (self.link_loads(), self.sightings(ending), self.breakage(ending.at));
+        let (links, sightings, breakage) = (self.link_loads(ending.at), self.sightings(ending), self.breakage(ending.at));
         self.watch.stats.queue_pairs = self.hosts.iter_mut().map(|host| u64::from(host.nic().queue_pairs())).max().unwrap_or(0);
         self.watch.stats.context_misses = self.hosts.iter().map(|host| host.pipeline.context_misses()).sum();
         self.watch.stats.pkey_violations += self.hosts.iter().map(Host::pkey_violations).sum::<u64>();

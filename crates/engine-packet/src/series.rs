@@ -130,7 +130,7 @@ impl World<'_> {
             }
         }
         let quiet = self.queue.is_empty();
-        let loads = if self.watch.trace.timeline().is_some() { self.link_loads() } else { Vec::new() };
+        let loads = if self.watch.trace.timeline().is_some() { self.link_loads(now) } else { Vec::new() };
         let Some(series) = self.watch.observer.as_mut().and_then(|observer| observer.series.as_mut()) else { return };
         let timeline = self.watch.trace.timeline().cloned();
         if let Some(timeline) = &timeline {

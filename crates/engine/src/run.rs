@@ -1,7 +1,7 @@
 //! What a run leaves behind: counts, per-link loads, per-rank ends, traces.
 
 use fabriscope_node::Work;
-use fabriscope_units::{Bytes, Time};
+use fabriscope_units::{Bytes, Span, Time};
 
 use crate::breakage::Breakage;
 use crate::counters::Counters;
@@ -157,4 +157,6 @@ pub struct LinkLoad {
     pub packets: u64,
     /// Bytes on the wire, headers included.
     pub bytes: Bytes,
+    /// How long it rested in a low-power state, where links do; one that carried nothing is not listed.
+    pub rested: Span,
 }

@@ -3,8 +3,8 @@
 use fabriscope_catalog::{
     Catalog, FlowControl, Interface, IpoibMode, LinkLayer, MpiTransport, NodeChoice, NodeGroup, Noise, ResolvedCluster, Vendor,
 };
-use fabriscope_engine::Counting;
 use fabriscope_engine::{Cluster, Run};
+use fabriscope_engine::{Counting, Watch};
 use fabriscope_platform::{Binding, Layout};
 use fabriscope_report::Outcome;
 use fabriscope_storage::Mount;
@@ -72,6 +72,8 @@ pub struct BenchRequest {
     pub capture: CaptureRequest,
     /// What ports and adapters count.
     pub counting: Counting,
+    /// Whether the load of each link is noted: for the energy of the run.
+    pub link_loads: Watch,
     /// What is drawn over time.
     pub timeline: TimelineRequest,
     /// Which engine runs it.
@@ -106,7 +108,7 @@ pub struct BenchRun {
     pub printed: ToolOutput,
     /// What happened.
     pub run: Run,
-    /// The cluster, wired; where packets were captured or counted.
+    /// The cluster, wired; where packets were captured or counted, or the energy is asked for.
     pub cluster: Option<Cluster>,
     /// Where packets were captured.
     pub taps: Option<Taps>,
@@ -196,6 +198,7 @@ impl BenchRequest {
             noise: None,
             capture: CaptureRequest::default(),
             counting: Counting::Off,
+            link_loads: Watch::Off,
             timeline: TimelineRequest::default(),
             engine: BenchEngine::Auto,
             threads: 1,
@@ -406,8 +409,8 @@ impl BenchSetup {
         let layout = match (engine, layout) {
             (BenchEngine::Packet, _) => return Ok(None),
             (BenchEngine::Flow, _) if watched => {
-                let what = "the flow engine has no packets to capture, to count or to draw".to_owned();
-                return Err(LabError::refused(what, "leave --pcap, --counters and --trace out, or use --engine packet"));
+                let what = "the flow engine has no packets to capture, to count or to draw, and no links at work".to_owned();
+                return Err(LabError::refused(what, "leave --pcap, --counters, --energy and --trace out, or use --engine packet"));
             }
             (_, Some(layout)) if matches!(tool, Tool::Collective(_) | Tool::App(_)) && !watched => layout,
             (BenchEngine::Flow, _) => {
@@ -464,7 +467,7 @@ impl BenchSetup {
         if drawn {
             request.timeline.check(request.tool)?;
         }
-        let watched = request.capture.file.is_some() || request.counting != Counting::Off || drawn;
+        let watched = request.capture.file.is_some() || request.counting != Counting::Off || request.link_loads == Watch::On || drawn;
         if let Some((bench, why)) = self.without_packets(layout, watched)? {
             let (mut printed, run) = bench.run(why, listener)?;
             printed.remarks.extend(self.told.clone());
@@ -482,6 +485,7 @@ impl BenchSetup {
             binding: self.binding.clone(),
             taps: taps.as_ref().map(Taps::list).unwrap_or_default(),
             counting: request.counting,
+            link_loads: request.link_loads,
             threads: request.threads,
             memory: self.request.memory,
             ..Launch::new(request.tool, &request.options, &self.parts)

@@ -1,7 +1,7 @@
 //! From a tool and a cluster to what the tool prints: the machine as the tool sees it, the job, the run.
 
 use fabriscope_catalog::{NodeChoice, ResolvedCluster};
-use fabriscope_engine::{Cluster, Counting, Engine, EngineError, FaultPlan, Job, Run, RunOptions, Tap, Timeline};
+use fabriscope_engine::{Cluster, Counting, Engine, EngineError, FaultPlan, Job, Run, RunOptions, Tap, Timeline, Watch};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_fabric::topology::TopologyError;
 use fabriscope_node::{Main, Ties};
@@ -119,6 +119,8 @@ pub struct Launch<'a> {
     pub taps: Vec<Tap>,
     /// What ports and adapters count.
     pub counting: Counting,
+    /// Whether the load of each link is noted.
+    pub link_loads: Watch,
     /// Who hears what happens, while it does.
     pub timeline: Option<Timeline>,
     /// What breaks.
@@ -147,6 +149,7 @@ impl<'a> Launch<'a> {
             traced: false,
             taps: Vec::new(),
             counting: Counting::Off,
+            link_loads: Watch::Off,
             timeline: None,
             faults: None,
             threads: 1,
@@ -218,6 +221,7 @@ impl<'a> Launch<'a> {
         let mut target = Target::common(self.parts, layout, self.binding.clone())?;
         let watched =
             self.traced || self.timeline.is_some() || !self.taps.is_empty() || self.counting != Counting::Off || self.faults.is_some();
+        let watched = watched || self.link_loads == Watch::On;
         target.every_iteration = watched || self.every_iteration || self.parts.is_random();
         if let (Some(cluster), Tool::NcclTests(_) | Tool::Xccl(_)) = (cluster, self.tool) {
             // What these find on a node depends on its kind: which nodes they get is known before they start.
@@ -275,7 +279,8 @@ impl<'a> Launch<'a> {
         let ties = if self.traced || self.timeline.is_some() { Ties::Any } else { prepared.ties };
         let (taps, faults) = (self.taps.clone(), self.faults.clone());
         let timeline = self.timeline.clone();
-        let options = RunOptions { threads: self.threads, taps, counting: self.counting, timeline, faults, ..RunOptions::default() };
+        let (threads, counting, link_loads) = (self.threads, self.counting, self.link_loads);
+        let options = RunOptions { threads, taps, counting, link_loads, timeline, faults, ..RunOptions::default() };
         if let Some(listener) = listener {
             prepared.rows.listen(listener);
         }

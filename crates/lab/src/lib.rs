@@ -11,6 +11,7 @@ pub mod calibrate;
 pub mod collective;
 pub mod counting;
 pub mod devices;
+pub mod energy;
 pub mod engines;
 mod error;
 pub mod expect;

@@ -43,6 +43,8 @@ pub struct RunSettings {
     pub capture: CaptureRequest,
     /// What ports and adapters count.
     pub counting: Counting,
+    /// Whether the load of each link is noted: for the energy of the run.
+    pub link_loads: Watch,
     /// What is drawn over time.
     pub timeline: TimelineRequest,
     /// How much memory the run may take.
@@ -64,6 +66,7 @@ impl Default for RunSettings {
             threads: 1,
             capture: CaptureRequest::default(),
             counting: Counting::Off,
+            link_loads: Watch::Off,
             timeline: TimelineRequest::default(),
             memory: Memory::default(),
             series: None,
@@ -191,6 +194,10 @@ fn has_one_run(lab: &ResolvedLab, settings: &RunSettings) -> Result<(), LabError
         let message = format!("{}: series are those of one run, of `compare` and of `flows`", lab.name());
         return Err(LabError::refused(message, "use another workload, or leave --series out"));
     }
+    if settings.link_loads == Watch::On {
+        let message = format!("{}: a sweep has several runs, and the energy is that of one", lab.name());
+        return Err(LabError::refused(message, "use another workload, or leave --energy out"));
+    }
     if settings.counting != Counting::Off {
         let message = format!("{}: a sweep has several runs, and counters are those of one", lab.name());
         return Err(LabError::refused(message, "count in a lab with another workload, or leave --counters out"));
@@ -221,6 +228,7 @@ fn benchmark(lab: &ResolvedLab, bench: &Bench, seed: u64, settings: &RunSettings
         seed,
         taps: taps.as_ref().map(Taps::list).unwrap_or_default(),
         counting: settings.counting,
+        link_loads: settings.link_loads,
         faults: lab.faults.clone(),
         threads: settings.threads,
         memory: settings.memory,
@@ -275,6 +283,7 @@ fn pattern(catalog: &Catalog, lab: &ResolvedLab, workload: &Workload, seed: u64,
         threads: settings.threads,
         taps: taps.as_ref().map(Taps::list).unwrap_or_default(),
         counting: settings.counting,
+        link_loads: settings.link_loads,
         series: settings.series,
         ..options(lab)
     };

@@ -1,4 +1,4 @@
-//! Physical quantities as types: [`Time`], [`Span`], [`Bytes`], [`Rate`], [`Pace`].
+//! Physical quantities as types: [`Time`], [`Span`], [`Bytes`], [`Rate`], [`Pace`], [`Power`], [`Energy`].
 //!
 //! Whole numbers throughout: picoseconds, bytes, bits per second. Text always carries its unit
 //! (`"400 Gb/s"`, `"1 MiB"`, `"620 ns"`); `b` is bit, `B` is byte, `k` is 1000 and `Ki` is 1024.
@@ -11,6 +11,7 @@
 extern crate self as fabriscope_units;
 
 mod bytes;
+mod energy;
 mod form;
 mod operations;
 mod pace;
@@ -22,6 +23,7 @@ mod spliced;
 mod time;
 
 pub use bytes::Bytes;
+pub use energy::{Energy, EnergyPerBit, Power};
 pub use form::{Form, Plain, Value};
 pub use operations::OperationRate;
 pub use pace::Pace;

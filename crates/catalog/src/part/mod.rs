@@ -32,6 +32,7 @@ mod nvme;
 mod offload;
 mod one_sided;
 mod pcie;
+mod power;
 mod psm2;
 mod rpc;
 mod shared_memory;
@@ -85,6 +86,7 @@ pub use nvme::{NvmeOffload, NvmeStack};
 pub use offload::Offload;
 pub use one_sided::{Accumulate, OneSidedRules, Shmem, ShmemCollectives, SingleElement};
 pub use pcie::Pcie;
+pub use power::{BitsCounted, CableEndPower, DevicePower, PowerFigures};
 pub use psm2::Psm2;
 pub use rpc::{CallsOverRdma, CallsOverStreams, RpcLibrary};
 pub use shared_memory::{Mechanism, SharedMemory, SharedMemoryParameters, SingleCopy, SingleCopyParameters, SlotParameters, Slots};
@@ -136,13 +138,15 @@ pub enum Kind {
     Drive,
     /// Parallel file systems: servers, what they store on, how clients reach them.
     FileSystem,
+    /// What switches, adapters and cables draw.
+    Power,
     /// Machines made of the other kinds.
     Cluster,
 }
 
 impl Kind {
     /// Every kind, in the order of listings.
-    pub const ALL: [Kind; 19] = [
+    pub const ALL: [Kind; 20] = [
         Kind::Link,
         Kind::Cable,
         Kind::Nic,
@@ -161,6 +165,7 @@ impl Kind {
         Kind::Model,
         Kind::Drive,
         Kind::FileSystem,
+        Kind::Power,
         Kind::Cluster,
     ];
 
@@ -185,6 +190,7 @@ impl Kind {
             Kind::Model => "models",
             Kind::Drive => "drives",
             Kind::FileSystem => "file-systems",
+            Kind::Power => "power",
             Kind::Cluster => "clusters",
         }
     }
@@ -209,6 +215,7 @@ impl Kind {
             Kind::Model => "model",
             Kind::Drive => "drive",
             Kind::FileSystem => "file system",
+            Kind::Power => "power figures",
             Kind::Cluster => "cluster",
         }
     }

@@ -39,6 +39,7 @@ enum SchemaKind {
     Model,
     Drive,
     FileSystem,
+    Power,
 }
 
 const EXAMPLES: &str = "\
@@ -73,6 +74,7 @@ pub fn run(args: &Args, output: &mut Output) -> Result<Verdict, Failure> {
         SchemaKind::Model => Some(Kind::Model),
         SchemaKind::Drive => Some(Kind::Drive),
         SchemaKind::FileSystem => Some(Kind::FileSystem),
+        SchemaKind::Power => Some(Kind::Power),
     };
     output.json(&kind.map_or_else(lab_schema, part_schema))?;
     Ok(Verdict::Good)

@@ -1,5 +1,6 @@
 //! What happens for counters, captures and taps.
 
+use crate::link_level::LinkLevel;
 use crate::observe::LONGEST_PAUSE;
 use crate::packed_packet::PackedPacket;
 use crate::queues::{COPY, FROM_HOST};
@@ -193,14 +194,17 @@ impl World<'_> {
         sightings
     }
 
-    /// The loads of own links that carried anything, in the order of the links.
-    pub(crate) fn link_loads(&self) -> Vec<LinkLoad> {
+    /// The loads of own links that carried anything until `now`, in the order of the links.
+    pub(crate) fn link_loads(&self, now: Time) -> Vec<LinkLoad> {
         let Some(observer) = self.watch.observer.as_ref().filter(|observer| !observer.loads.is_empty()) else { return Vec::new() };
         let links = self.links.ends.len() as u32 / self.links.vls;
         let own = (0..links).filter_map(|link| {
             let (part, place) = self.links.slots.of(link * self.links.vls);
             let (packets, bytes) = *observer.loads.get(place / self.links.vls as usize).filter(|_| part == self.links.part)?;
-            (packets > 0).then_some(LinkLoad { link, packets, bytes })
+            let number = place / self.links.vls as usize;
+            let rested = |level: &LinkLevel| level.rested(number, self.links.wires[number].free, now);
+            let rested = self.links.link_level.as_deref().map_or(Span::ZERO, rested);
+            (packets > 0).then_some(LinkLoad { link, packets, bytes, rested })
         });
         own.collect()
     }
