@@ -73,6 +73,7 @@ pub use part::{
     PointToPoint, ScaleUp, SwitchReduction, Switched, Under,
 };
 pub use part::{AmdFamily, GpuFamily, NodeFiles, ProcessorFamily};
+pub use part::{BitsCounted, CableEndPower, DevicePower, PowerFigures, SubnetSweep};
 pub use part::{
     Block, Compute, CopyEngines, Gpu, GpuCalls, GpuDgemm, GpuMemory, Interconnect, InterconnectKind, Mapped, MemoryKind, Pageable,
     PeerAccess, PeerToPeer, ScaleUpPorts, Stages, Transactions,
@@ -82,7 +83,6 @@ pub use part::{
     FirstUse, Forwarding, Interface, Iwarp, Kernel, Kind, Layer, LinkSpeed, Manager, Mechanism, Mpi, Nic, OffloadControl, Part, Pcie,
     PcieSlot, Perftest, Pfc, RailPolicy, Rdma, Rendezvous, RootComplex, SharedMemory, SingleCopy, Slots, Software, Switch, TagMatching,
 };
-pub use part::{BitsCounted, CableEndPower, DevicePower, PowerFigures};
 pub use part::{Bottleneck, Convolution, Convolutional, Crossing, Linear, NetLayer, Pool, Recommendation};
 pub use part::{Bus, LinkFrame};
 pub use part::{CallsOverRdma, CallsOverStreams, OneSidedFetch, RpcLibrary, ShuffleJob, ShuffleLibrary};

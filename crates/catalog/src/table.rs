@@ -94,7 +94,8 @@ impl Catalog {
 
     /// Figures of parts that there are, each of which has one file of them.
     fn check_power(&self, figures: &PowerFigures) -> Result<(), Problem> {
-        let kinds = [("switches", Kind::Switch, &figures.switches), ("nics", Kind::Nic, &figures.nics), ("cables", Kind::Cable, &figures.cables)];
+        let kinds =
+            [("switches", Kind::Switch, &figures.switches), ("nics", Kind::Nic, &figures.nics), ("cables", Kind::Cable, &figures.cables)];
         for (key, kind, name) in kinds.iter().flat_map(|(key, kind, names)| names.iter().map(move |name| (*key, *kind, name))) {
             self.part(kind, name).map_err(|error| missing(&[key], &error))?;
             if let Some(other) = self.power_of(kind, name).filter(|other| other.name != figures.name) {

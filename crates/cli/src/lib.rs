@@ -9,6 +9,7 @@ mod command;
 mod context;
 mod counting;
 mod devices;
+mod energy;
 mod error;
 mod memory;
 mod node;

@@ -42,6 +42,7 @@ mod schedule_programs;
 mod schema;
 pub mod sensitivity;
 mod series;
+pub mod subnet;
 pub mod sweep;
 pub mod tap;
 pub mod timeline;

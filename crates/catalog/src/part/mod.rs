@@ -70,7 +70,7 @@ pub use kernel::Kernel;
 pub use link::{LinkFrame, LinkSpeed};
 pub use loads::{CoreLoads, CxlCredits, CxlFlit, CxlLink, CxlPeer, CxlPool, CxlSharing, DramTiming};
 pub use lustre::{Lnet, Lustre, LustreClient, LustreData, LustreMetadata};
-pub use manager::Manager;
+pub use manager::{Manager, SubnetSweep};
 pub use model::{Experts, Latent, Model, Transformer};
 pub use multicast::MulticastProtocol;
 pub use nccl::{Nccl, NcclTransport, Step, StepParameters, Variable};

@@ -16,6 +16,7 @@ use crate::arguments::Color;
 use crate::context::Context;
 use crate::counting::{CounterArgs, LustreCounters, Shown};
 use crate::devices::DeviceArgs;
+use crate::energy::EnergyArgs;
 use crate::error::{Failure, Verdict};
 use crate::memory::MemoryArgs;
 use crate::output::{FormatArgs, Output, OutputArgs, write_file};
@@ -93,6 +94,8 @@ struct JobArgs {
     #[command(flatten)]
     counters: CounterArgs,
     #[command(flatten)]
+    energy: EnergyArgs,
+    #[command(flatten)]
     timeline: TimelineArgs,
 }
 
@@ -157,6 +160,7 @@ Examples:
   fabriscope bench cxl_pool --on lab-cxl-heads -n 1 -k 1    hosts that share one
   fabriscope bench ib_write_bw --on ri2 -n 5 --pcap write.pcap    the packets, for Wireshark
   fabriscope bench ib_write_bw --on ri2 --counters    what ports and adapters counted
+  fabriscope bench osu_allreduce --on ri2 --ppn 1 --energy    what switches, adapters and cables drew
   fabriscope bench osu_allreduce --on betzy-hdr --ppn 1 -m 8:8 -i 2 -x 0 --trace run.pftrace    for ui.perfetto.dev
   fabriscope bench all_reduce_perf --on azure-ndh100v5 -b 1M -e 1M -n 2 --trace kernels.json --inspector ops.jsonl
   fabriscope bench ib_write_bw --on ri2 -a --json     every number of the table with its unit, and the settings
@@ -215,7 +219,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
             output.text(&text)?;
             Ok(Verdict::Good)
         }
-        other => finish((context, &file), &job.counters, &other?, output),
+        other => finish((context, &file), (&job.counters, &job.energy), &other?, output),
     }
 }
 
@@ -279,6 +283,7 @@ fn request(name: &str, job: &JobArgs, options: Vec<String>, seed: u64) -> Result
         devices: job.devices.options(),
         capture: job.pcap.request(),
         counting: job.counters.counting()?,
+        link_loads: job.energy.watch(),
         timeline: job.timeline.request(),
         engine: job.engine.as_deref().map(BenchEngine::parse).transpose()?.unwrap_or_default(),
         threads: job.cores.map_or_else(|| super::cores(0).min(USUAL_CORES), super::cores),
@@ -292,7 +297,7 @@ fn request(name: &str, job: &JobArgs, options: Vec<String>, seed: u64) -> Result
 /// Writes what was captured and counted, remarks, the outcome and the tool's files.
 fn finish(
     (context, file): (&Context, &OutputArgs),
-    counters: &CounterArgs,
+    (counters, energy): (&CounterArgs, &EnergyArgs),
     done: &BenchRun,
     output: &mut Output,
 ) -> Result<Verdict, Failure> {
@@ -308,6 +313,9 @@ fn finish(
     }
     if let Some(table) = &shown.table {
         outcome.text(format!("\n{table}"));
+    }
+    if let Some(cluster) = &done.cluster {
+        energy.tell(context, (cluster, &done.run), &mut outcome)?;
     }
     for remark in &done.printed.remarks {
         tell(&format!("# {remark}\n"));
@@ -434,8 +442,24 @@ impl JobArgs {
 
     /// Takes what `later` says, and keeps the rest.
     fn update(&mut self, later: JobArgs) {
-        let JobArgs { on, transport, nodes, ppn, placement, noise, hosts, engine, cores, fs, memory, devices, pcap, counters, timeline } =
-            later;
+        let JobArgs {
+            on,
+            transport,
+            nodes,
+            ppn,
+            placement,
+            noise,
+            hosts,
+            engine,
+            cores,
+            fs,
+            memory,
+            devices,
+            pcap,
+            counters,
+            energy,
+            timeline,
+        } = later;
         self.fs = fs.or_else(|| self.fs.take());
         let text = |own: &mut Option<String>, other: Option<String>| *own = other.or_else(|| own.take());
         text(&mut self.on, on);
@@ -457,6 +481,7 @@ impl JobArgs {
             self.pcap.tap = pcap.tap;
         }
         self.pcap.snap = pcap.snap.or(self.pcap.snap);
+        self.energy = energy.or(&self.energy);
         self.counters.counters = counters.counters.or_else(|| self.counters.counters.take());
         self.counters.every = counters.every.or(self.counters.every);
         self.timeline.trace = timeline.trace.or_else(|| self.timeline.trace.take());

@@ -17,6 +17,7 @@ mod machines;
 mod man;
 mod monitor;
 mod parts;
+mod power;
 mod report;
 mod route;
 mod run;
@@ -24,6 +25,7 @@ mod schema;
 mod sensitivity;
 mod serve;
 mod show;
+mod subnet;
 mod sweep;
 mod topo;
 mod trace;
@@ -79,6 +81,8 @@ pub enum Command {
     Export(export::Args),
     /// Route a fabric as OpenSM or otherwise, and say whether it can deadlock
     Route(route::Args),
+    /// Show what a subnet manager sends to discover and configure a fabric, and how long that takes
+    Subnet(subnet::Args),
     /// Analyse a topology (diameter, bisection, path diversity, deadlock), and draw it
     Topo(topo::Args),
     /// Compare the transports: what they promise, what they need, which operations they have
@@ -89,6 +93,8 @@ pub enum Command {
     Machines(machines::Args),
     /// List the parts and the numbers in them
     Parts(parts::Args),
+    /// Show what the network of a cluster draws, idle and at full load, by part, node and bit
+    Power(power::Args),
     /// Show which numbers of the parts matter: vary each, and see what moves
     Sensitivity(sensitivity::Args),
     /// Show a part or a cluster; draw a node
@@ -123,11 +129,13 @@ pub fn run(arguments: &Arguments, context: &Context, output: &mut Output) -> Res
         Command::Trace(args) => trace::run(args, context, output),
         Command::Export(args) => export::run(args, context, output),
         Command::Route(args) => route::run(args, context, output),
+        Command::Subnet(args) => subnet::run(args, context, output),
         Command::Topo(args) => topo::run(args, context, output),
         Command::Transports(args) => transports::run(args, context, output),
         Command::Clusters(args) => clusters::run(args, context, output),
         Command::Machines(args) => machines::run(args, context, output),
         Command::Parts(args) => parts::run(args, context, output),
+        Command::Power(args) => power::run(args, context, output),
         Command::Sensitivity(args) => sensitivity::run(args, context, output),
         Command::Show(args) => show::run(args, context, output),
         Command::Schema(args) => schema::run(args, output),

@@ -9,6 +9,7 @@ use fabriscope_report::{Outcome, Verdict};
 
 use crate::context::Context;
 use crate::counting::CounterArgs;
+use crate::energy::EnergyArgs;
 use crate::error::Failure;
 use crate::memory::MemoryArgs;
 use crate::output::{Output, OutputArgs, write_file};
@@ -41,6 +42,8 @@ pub struct Args {
     #[command(flatten)]
     counters: CounterArgs,
     #[command(flatten)]
+    energy: EnergyArgs,
+    #[command(flatten)]
     records: RecordArgs,
     #[command(flatten)]
     timeline: TimelineArgs,
@@ -67,6 +70,7 @@ Examples:
   fabriscope run labs/permutation-16.toml --pcap all.pcapng --tap all
   fabriscope run labs/hot-spot-64.toml --counters
   fabriscope run labs/incast-8.toml --counters incast.om --every 10us
+  fabriscope run labs/ring-all-reduce-128.toml --energy
   fabriscope run labs/incast-8.toml --trace incast.pftrace
   fabriscope run labs/incast-8.toml --series queues.csv --step 1us
   fabriscope run labs/flows-websearch.toml --flows flows.parquet
@@ -82,6 +86,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         threads: super::cores(args.threads),
         capture: args.pcap.request(),
         counting: args.counters.counting()?,
+        link_loads: args.energy.watch(),
         timeline: args.timeline.request(),
         memory: args.memory.limit(),
         series: args.records.step()?,
@@ -102,7 +107,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
             args.output.write(&outcome, output)
         }
         LabRun::One(single) => {
-            let outcome = finished(args, &lab, &single)?;
+            let outcome = finished(args, context, &lab, &single)?;
             args.records.write(&outcome)?;
             let verdict = args.output.write(&outcome, output)?;
             for file in single.tool.iter().flat_map(|t| &t.files) {
@@ -114,12 +119,13 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
 }
 
 /// The outcome with what was asked for besides; captured packets and counters go to their files.
-fn finished(args: &Args, lab: &ResolvedLab, single: &SingleRun) -> Result<Outcome, Failure> {
+fn finished(args: &Args, context: &Context, lab: &ResolvedLab, single: &SingleRun) -> Result<Outcome, Failure> {
     if let Some(taps) = &single.taps {
         tap::write(taps, &single.run.sightings)?;
     }
     timeline::write(&single.kernels)?;
     let mut outcome = single.outcome(lab);
+    args.energy.tell(context, (&single.cluster, &single.run), &mut outcome)?;
     let counters = args.counters.show(&single.cluster, &single.run)?;
     if let Some(sums) = counters.json {
         outcome.set("counters", sums);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A crate may depend on those before it.
-const ORDER: [&str; 55] = [
+const ORDER: [&str; 56] = [
     "prefetch",
     "streams",
     "units",
@@ -35,6 +35,7 @@ const ORDER: [&str; 55] = [
     "wafer",
     "tool",
     "lustre",
+    "engine-management",
     "engine-storage",
     "storage",
     "krylov",
@@ -62,7 +63,7 @@ const ORDER: [&str; 55] = [
     "python",
 ];
 /// Those who may see the event queue: what an engine drives takes the time as an argument.
-const SEES_THE_QUEUE: [&str; 3] = ["engine-packet", "engine-flow", "engine-storage"];
+const SEES_THE_QUEUE: [&str; 4] = ["engine-packet", "engine-flow", "engine-storage", "engine-management"];
 const SAYS_NOTHING: [&str; 8] = ["common", "core", "util", "utils", "misc", "types", "helpers", "shared"];
 
 fn crates() -> PathBuf {

@@ -5,6 +5,7 @@ mod beside_storage;
 mod breakages;
 mod collective_costs;
 mod conservation;
+mod energy;
 mod faults;
 mod files;
 mod flows;
