@@ -169,8 +169,8 @@ impl World<'_> {
                 }
                 flight.answered = true;
                 self.report.answers += 1;
-                self.report.waiting = self.report.waiting + now.since(flight.sent);
-                self.report.handling = self.report.handling + self.costs.handling;
+                self.report.waiting += now.since(flight.sent);
+                self.report.handling += self.costs.handling;
                 self.manager_free = self.manager_free.max(now) + self.costs.handling;
                 self.queue.push(self.manager_free, Event::Handled(datagram));
             }

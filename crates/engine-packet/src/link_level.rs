@@ -64,7 +64,7 @@ impl LinkLevel {
         let woke = start >= free + power.after;
         if woke {
             self.awake[number] = start + power.wake;
-            self.rested[number] = self.rested[number] + start.since(free + power.after);
+            self.rested[number] += start.since(free + power.after);
         }
         let at = match power.slowdown {
             _ if start >= self.awake[number] => start,

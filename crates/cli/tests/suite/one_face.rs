@@ -30,6 +30,8 @@ const CALLS: &[(&str, &[&str])] = &[
     ("trace", &["crates/traces/tests/files/sstsimulator__sst-dumpi/tests_traces_testtrace.meta"]),
     ("export", &["lab-16"]),
     ("route", &["lab-16"]),
+    ("power", &["--on", "ri2"]),
+    ("subnet", &["--on", "ri2"]),
     ("topo", &["lab-16"]),
     ("train", &["--model", "llama3-8b", "--on", "azure-ndh100v5:1", "--tp", "8", "--sequence-parallel"]),
     ("infer", &["--model", "llama3-8b", "--on", "azure-ndh100v5:1", "--requests", "20"]),

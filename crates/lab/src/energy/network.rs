@@ -112,7 +112,10 @@ impl NetworkPower {
         }
         for switch in graph.switches() {
             let distance = distances.get((graph.endpoint_count() + switch.0) as usize).copied().unwrap_or(1);
-            let part = cluster.switch_at(distance).map(|part| parts.device((PartKind::Switch, Kind::Switch), &part.name, part.ports));
+            // Where nodes are wired to each other, what switches is a part of them that nobody has figures for.
+            let (name, ports) =
+                cluster.switch_at(distance).map_or((BUILT_IN, u32::from(graph.port_count(switch))), |part| (&part.name, part.ports));
+            let part = Some(parts.device((PartKind::Switch, Kind::Switch), name, ports));
             of_vertex.push(part);
         }
         let mut links = vec![None; graph.links().len()];
@@ -236,6 +239,9 @@ fn figures(device: &DevicePower, bits: BitsCounted, rest: Option<&LinkRest>) -> 
     };
     Some(Figures { base: device.base(bits)?, direction, rests, per_bit: *device.per_bit, bits })
 }
+
+/// What switches where a cluster names no switch.
+const BUILT_IN: &str = "built into nodes";
 
 /// A direction of a port is half of it.
 const HALF: Ratio = match Ratio::new(1, 2) {

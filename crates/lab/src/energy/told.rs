@@ -41,7 +41,7 @@ impl NetworkPower {
         }
         let (idle, full) = (self.draws(State::Idle), self.draws(State::Full));
         let sum = |power: Power| Cell::number(power.as_watts_f64(), 1);
-        let blank = || Cell::blank();
+        let blank = Cell::blank;
         grid.foot([Cell::word("sum"), blank(), blank(), blank(), blank(), blank(), blank(), sum(idle), sum(full)]);
         let mut outcome = Outcome::new();
         outcome.note(format!("{name}: power of the network, all cabled links up"));
