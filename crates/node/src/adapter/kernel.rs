@@ -26,7 +26,7 @@ impl Kernel {
     /// The interface, if the port carries IP.
     pub(crate) fn open(&mut self) -> Option<&mut Interface> {
         let settings = self.settings.as_deref()?;
-        Some(self.interface.get_or_insert_with(|| Box::new(Interface::new(self.address, *settings))))
+        Some(self.interface.get_or_insert_with(|| Box::new(Interface::new(self.address, settings.clone()))))
     }
     /// The interface, if it is in use.
     #[inline]

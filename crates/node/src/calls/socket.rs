@@ -3,7 +3,7 @@
 use crate::process::{Process, Wait};
 use crate::program_error::ProgramError;
 use crate::socket::{Socket, SocketWait, Waiting};
-use fabriscope_tcp::kernel::{Awaited, Interface, SocketError, SocketOptions, SocketView};
+use fabriscope_tcp::kernel::{Awaited, Interface, SocketError, SocketOptions, SocketView, SwitchingUsage};
 use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::{AppWords, Lid};
 
@@ -178,6 +178,13 @@ impl Process {
     /// No interface there.
     pub fn interrupt_time(&self, socket: Socket) -> Result<Span, SocketError> {
         self.interface(socket.nic, |interface| interface.interrupt_time(socket.id))
+    }
+    /// What the virtual switch below an interface has taken so far; `None` where there is none.
+    ///
+    /// # Errors
+    /// No interface there.
+    pub fn switching(&self, nic: usize) -> Result<Option<SwitchingUsage>, SocketError> {
+        self.interface(nic, |interface| interface.switching())
     }
     /// Waits for any of these.
     ///

@@ -13,6 +13,7 @@ use super::moderation::Moderation;
 use super::queue::{FromWire, Queue};
 use super::settings::Settings;
 use super::socket::{Awaited, Socket, SocketError, SocketId, SocketOptions, SocketView, initial};
+use super::switching::Switching;
 use super::words::StreamWords;
 use crate::config::Config;
 use crate::connection::Connection;
@@ -41,6 +42,8 @@ pub struct Interface {
     pub(super) bound: BTreeMap<u16, DatagramSocketId>,
     pub(super) queues: Vec<Queue>,
     pub(super) outgoing: VecDeque<Frame>,
+    /// What stands between it and the adapter, and holds what goes down instead.
+    pub(super) switching: Option<Box<Switching>>,
     /// Arrived and not in memory yet: from whom, what, whether it is marked.
     pub(super) incoming: VecDeque<(u32, Carried, bool)>,
     /// What the adapter's engine for TCP gets, and when.
@@ -61,6 +64,7 @@ impl Interface {
     pub fn new(address: u32, settings: Settings) -> Interface {
         Interface {
             address,
+            switching: Switching::new(&settings),
             settings,
             sockets: Vec::new(),
             by_pair: BTreeMap::new(),
@@ -250,7 +254,10 @@ impl Interface {
         if let Some(known) = self.queues.iter().position(|queue| queue.owner == owner) {
             return known;
         }
-        self.queues.push(Queue::of(owner, Moderation::new(self.settings.kernel)));
+        // A machine's ring tells of what is there at once; the host's queue has the moderation of the adapter.
+        let held = self.switching.as_ref().is_none_or(|switching| !switching.is_host());
+        let kernel = if held { self.settings.kernel } else { self.settings.kernel.unmoderated() };
+        self.queues.push(Queue::of(owner, Moderation::new(kernel)));
         self.queues.len() - 1
     }
     pub(super) fn act(&mut self, at: Time, action: Action) {

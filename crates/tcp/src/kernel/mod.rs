@@ -6,7 +6,7 @@
 //! core or adapter; interrupts, held back by time and number of packets, also adaptively; the core of the interrupt as a
 //! resource of its own or that of the program; the way from data in the socket to a sleeping program; IP over Ethernet and over
 //! InfiniBand, datagrams or connections; sockets of UDP; TCP done by the adapter (a TCP offload engine), which leaves the core one request for
-//! each write and one entry for what came in order.
+//! each write and one entry for what came in order; a virtual switch between the sockets of virtual machines and the adapter.
 //! Not modelled: copies (the program's core makes them, in crate `node`), ARP and path queries, queueing disciplines and
 //! their limits (TSQ), interrupts of sent packets, receive hashing beyond one queue per program, acknowledgements of
 //! InfiniBand under connected mode, growth of buffers (they have their largest size at once).
@@ -19,12 +19,15 @@ mod queue;
 mod receive;
 mod settings;
 mod socket;
+mod switching;
 mod transmit;
 mod udp;
 mod words;
 
 #[cfg(test)]
 mod tests;
+
+pub use fabriscope_vswitch::Usage as SwitchingUsage;
 
 pub use datagram::{Datagram, DatagramSocketId, Message};
 pub use frame::{Carried, Outgoing};

@@ -43,6 +43,8 @@ pub(super) struct Queue {
     pub stolen: Span,
     /// Core time that interrupts and the packets they brought have taken so far, of whatever core.
     pub handled: Span,
+    /// The queue of the machine for which a core of the host brings packets up.
+    pub machine: Option<usize>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -66,6 +68,7 @@ impl Queue {
             program: Time::ZERO,
             stolen: Span::ZERO,
             handled: Span::ZERO,
+            machine: None,
         }
     }
     /// Its program is busy until `now`; what interrupts took from its core since it last said so.

@@ -45,13 +45,15 @@ impl Interface {
             }
         };
         let queue = queue.unwrap_or_else(|| self.queue(KERNEL));
-        self.queues[queue].add(at, landed, self.settings.kernel.interrupt);
+        if let Some((queue, at)) = self.switch_up(at, &landed, queue) {
+            self.queues[queue].add(at, landed, self.settings.kernel.interrupt);
+        }
     }
     /// When to call `handle_timeout`; an early call is harmless.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         let queues = self.queues.iter().filter_map(Queue::poll_timeout);
-        let frame = self.outgoing.front().map(|frame| frame.ready).filter(|ready| *ready > self.seen);
+        let frame = self.next_frame().filter(|ready| *ready > self.seen);
         let action = self.actions.first_key_value().map(|((at, _), _)| *at);
         let timers = self.sockets.iter().flat_map(|socket| {
             let tell = (socket.held > 0).then_some(socket.tell_at);
@@ -123,15 +125,19 @@ impl Interface {
         match self.queues[index].stage {
             Stage::Interrupt(at) if at <= now => {
                 self.queues[index].brought = (0, 0);
-                self.queues[index].handled += self.settings.kernel.interrupt;
+                self.charge(index, self.settings.kernel.interrupt);
                 self.take_up(now, now, index);
             }
             Stage::Busy(at, landed) if at <= now => {
-                let free = match landed {
-                    Some(landed) => self.deliver(now, &landed),
-                    None => now,
+                let free = match (landed, self.queues[index].machine) {
+                    (Some(landed), None) => self.deliver(now, &landed),
+                    (Some(landed), Some(machine)) => {
+                        self.hand_over(now, &landed, machine);
+                        now
+                    }
+                    (None, _) => now,
                 };
-                self.queues[index].handled += free.since(now);
+                self.charge(index, free.since(now));
                 self.steal(index, now, free);
                 self.take_up(now, free, index);
             }
@@ -176,10 +182,18 @@ impl Interface {
             }
             Landed::Placed { bytes, .. } => (*bytes, Span::ZERO, costs.offload_receive),
         };
+        // The host's core does not bring it up to a socket, but to the ring of a machine.
+        let (once, each) = match (&self.switching, queue.machine) {
+            (Some(switching), Some(_)) => {
+                let (once, ciphered) = switching.bringing_up(payload);
+                (once, each + ciphered)
+            }
+            _ => (once, each),
+        };
         queue.brought = (queue.brought.0 + packets as u32, queue.brought.1 + payload);
         let end = now + each * packets + once + settings.payload(payload);
         queue.stage = Stage::Busy(end, Some(landed));
-        queue.handled += end.since(now);
+        self.charge(index, end.since(now));
         self.steal(index, now, end);
     }
 
@@ -221,9 +235,9 @@ impl Interface {
     /// TCP gets a segment on the core.
     fn deliver_segment(&mut self, now: Time, packet: &FromWire) -> Time {
         let Some((id, _)) = self.take_in(now, packet) else { return now };
-        let before = self.outgoing.len();
+        let before = self.waiting();
         let end = self.push(now, id, now + self.settings.each_segment(), By::Arrival);
-        if self.outgoing.len() > before { end } else { now }
+        if self.waiting() > before { end } else { now }
     }
 
     /// The adapter's engine gets a segment, and tells the core of what is in order.

@@ -1,6 +1,9 @@
 //! What an interface is made with.
 
+use std::sync::Arc;
+
 use fabriscope_units::{Bytes, Rate, Span};
+use fabriscope_vswitch as vswitch;
 use fabriscope_wire::{LinkLayer, Opcode, Part, pad};
 
 use crate::config::{Algorithm, Config};
@@ -173,6 +176,11 @@ kernel_parameters! {
 }
 
 impl KernelParameters {
+    /// The same where interrupts are not held back.
+    #[must_use]
+    pub(super) fn unmoderated(self) -> KernelParameters {
+        KernelParameters { interrupt_delay: Span::ZERO, interrupt_frames: 1, interrupt_adaptive: false, ..self }
+    }
     /// What every connection begins with. The keys of a kernel are some of the settings of a connection; an adapter that does iWARP has
     /// others.
     #[must_use]
@@ -191,7 +199,7 @@ impl KernelParameters {
 }
 
 /// An interface.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Settings {
     /// What IP runs on.
     pub framing: Framing,
@@ -205,6 +213,8 @@ pub struct Settings {
     pub doorbell: Span,
     /// Every connection; its `mss` is computed from the MTU.
     pub tcp: Config,
+    /// The virtual switch below, where programs run in virtual machines that have one.
+    pub switching: Option<Arc<vswitch::Settings>>,
 }
 
 /// What an interface cannot be.
@@ -247,6 +257,11 @@ impl Settings {
     #[must_use]
     pub const fn headers(&self) -> u32 {
         HEADERS + if self.tcp.timestamps { 12 } else { 0 }
+    }
+    /// Bytes of the IP packet on the wire that carries one of `bytes`.
+    #[must_use]
+    pub fn outer(&self, bytes: u32) -> u32 {
+        self.switching.as_ref().map_or(bytes, |switching| switching.encapsulation.outer(bytes))
     }
     /// Payload of a full packet.
     #[must_use]

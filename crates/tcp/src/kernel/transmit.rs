@@ -5,7 +5,7 @@ use fabriscope_units::{Span, Time};
 use super::datagram::{Datagram, DatagramSocketId};
 use super::frame::{Carried, Content, Cut, Frame, Outgoing};
 use super::interface::Interface;
-use super::settings::Framing;
+use super::settings::{Framing, Settings};
 use super::socket::SocketId;
 
 /// For the adapter.
@@ -13,7 +13,19 @@ impl Interface {
     /// The next packet to build, if its segment has reached the adapter.
     pub fn poll_packet(&mut self, now: Time) -> Option<Outgoing> {
         let settings = &self.settings;
-        let frame = self.outgoing.front_mut().filter(|frame| frame.ready <= now)?;
+        let mut lane = None;
+        let frame = match &mut self.switching {
+            None => self.outgoing.front_mut().filter(|frame| frame.ready <= now)?,
+            Some(switching) => {
+                let (next, _) = switching.next(settings).filter(|(_, due)| *due <= now)?;
+                lane = Some(next);
+                let (frame, machine, took) = switching.admit(settings, next)?;
+                if switched_by_host(settings) {
+                    self.queues[machine].handled += took;
+                }
+                frame
+            }
+        };
         let starts_frame = frame.done == 0;
         let Cut { carried, bytes, done, last } = frame.cut(settings.mtu);
         let (mut fetch, mut wire, mut whole) = (bytes, bytes, true);
@@ -34,8 +46,10 @@ impl Interface {
         let (remote, content) = (frame.remote, frame.content);
         if whole {
             (frame.done, frame.piece) = (done, 0);
-            if last {
-                self.outgoing.pop_front();
+            match (&mut self.switching, lane) {
+                (Some(switching), Some(lane)) if last => switching.leave(lane),
+                _ if last => drop(self.outgoing.pop_front()),
+                _ => {}
             }
         }
         let words = match (content, &carried) {
@@ -56,7 +70,7 @@ impl Interface {
             words,
             carried: whole.then_some(carried),
             fetch,
-            wire: settings.framing.wire_bytes(wire, (starts, ends).into()),
+            wire: settings.framing.wire_bytes(settings.outer(wire), (starts, ends).into()),
             first: starts_frame && starts,
             last: last && whole,
             entropy: source ^ destination.rotate_left(7),
@@ -65,34 +79,50 @@ impl Interface {
     /// Whether a packet can be built at `now`.
     #[must_use]
     pub fn wants_to_transmit(&self, now: Time) -> bool {
-        self.outgoing.front().is_some_and(|frame| frame.ready <= now)
+        self.next_frame().is_some_and(|ready| ready <= now)
+    }
+    /// When the next packet can be built.
+    pub(super) fn next_frame(&self) -> Option<Time> {
+        match &self.switching {
+            None => self.outgoing.front().map(|frame| frame.ready),
+            Some(switching) => switching.next(&self.settings).map(|(_, due)| due),
+        }
     }
 
     /// Hands down what TCP wants to send, the first segment at `at`; returns when the last one left.
     pub(super) fn push(&mut self, now: Time, id: SocketId, at: Time, by: By) -> Time {
         let settings = &self.settings;
-        let socket = &mut self.sockets[id.0 as usize];
         let limit = settings.longest(true);
+        let each = settings.each_segment();
         // An adapter that does TCP needs no doorbell for what it finds out itself.
         let doorbell = if settings.offload && by == By::Arrival { Span::ZERO } else { settings.doorbell };
         let mut ready = at;
         let mut count = 0;
-        while let Some(mut segment) = socket.connection.poll_transmit(now, limit) {
+        loop {
+            let socket = &mut self.sockets[id.0 as usize];
+            let Some(mut segment) = socket.connection.poll_transmit(now, limit) else { break };
             (segment.header.source, segment.header.destination) = (socket.port, socket.remote_port);
             if count > 0 {
-                ready += settings.each_segment();
+                ready += each;
             }
             count += 1;
             let content = Content::Segment { socket: id, segment, mss: socket.mss };
-            self.outgoing.push_back(Frame::of(ready + doorbell, socket.remote, content));
+            let (frame, queue) = (Frame::of(ready + doorbell, socket.remote, content), socket.queue);
+            self.post(frame, queue);
         }
         ready
     }
     /// Hands down a datagram.
     pub(super) fn hand_down(&mut self, now: Time, socket: DatagramSocketId, remote: u32, whole: Datagram) {
         let ready = now + self.settings().doorbell;
-        self.outgoing.push_back(Frame::of(ready, remote, Content::Datagram { socket, whole }));
+        let queue = self.datagram_sockets[socket.0 as usize].queue;
+        self.post(Frame::of(ready, remote, Content::Datagram { socket, whole }), queue);
     }
+}
+
+/// Whether the cores that switch are the host's.
+fn switched_by_host(settings: &Settings) -> bool {
+    settings.switching.as_ref().is_some_and(|switching| switching.software.of_host)
 }
 
 /// What makes a connection send.

@@ -43,6 +43,7 @@ fn settings(framing: Framing, mtu: u32, timestamps: bool) -> Settings {
         offload: false,
         doorbell: none,
         tcp: Config { timestamps, ..Config::default() },
+        switching: None,
     }
 }
 

@@ -1,0 +1,218 @@
+//! The virtual switch between the sockets of virtual machines and the adapter.
+//!
+//! With the host's kernel as the switch, what a machine sends waits for the core that serves its ring, a segment at a time, and what comes
+//! is brought up and merged by a core of the host before it goes over that ring. With cores of the adapter or its pipeline, packets pass one
+//! by one between the adapter and the wire; the machine has the adapter for itself.
+//!
+//! Source: as `fabriscope_vswitch`; Linux `vhost_net` (one worker for each machine, which copies).
+//! Modelled: lanes in which packets keep their order; whose core it takes. Not modelled: zero-copy of the ring, exits of the machine.
+
+use std::collections::VecDeque;
+
+use fabriscope_units::{Bytes, Span, Time};
+use fabriscope_vswitch::{Flow, Lane, Switcher, Usage, Verdict, VirtualSwitch, Work};
+
+use super::frame::{Carried, Content, Frame};
+use super::interface::Interface;
+use super::moderation::Moderation;
+use super::queue::{Landed, Queue};
+use super::settings::Settings;
+
+/// The switch with what waits for it on the way down.
+#[derive(Debug)]
+pub(super) struct Switching {
+    pub switch: VirtualSwitch,
+    /// By lane: the adapter's stages, then cores.
+    lanes: Vec<VecDeque<Waiting>>,
+}
+
+/// A frame, and the machine whose core time it is.
+#[derive(Debug)]
+struct Waiting {
+    frame: Frame,
+    machine: usize,
+}
+
+impl Switching {
+    pub fn new(settings: &Settings) -> Option<Box<Switching>> {
+        let switch = VirtualSwitch::new(settings.switching.clone()?);
+        Some(Box::new(Switching { switch, lanes: Vec::new() }))
+    }
+    /// Frames that wait.
+    pub fn waiting(&self) -> usize {
+        self.lanes.iter().map(VecDeque::len).sum()
+    }
+    /// A frame comes down.
+    fn post(&mut self, mut frame: Frame, machine: usize) {
+        let verdict = self.switch.decide(frame.ready, frame.flow(), machine);
+        frame.ready = verdict.from;
+        let lane = index(verdict.lane);
+        if lane >= self.lanes.len() {
+            self.lanes.resize_with(lane + 1, VecDeque::new);
+        }
+        self.lanes[lane].push_back(Waiting { frame, machine });
+    }
+    /// The lane whose next packet leaves first, and when that is.
+    pub fn next(&self, settings: &Settings) -> Option<(usize, Time)> {
+        let heads = self.lanes.iter().enumerate().filter_map(|(lane, frames)| Some((lane, frames.front()?)));
+        heads.map(|(lane, head)| (lane, self.due(settings, lane, &head.frame))).min_by_key(|(lane, due)| (*due, *lane))
+    }
+    fn due(&self, settings: &Settings, lane: usize, frame: &Frame) -> Time {
+        match self.work(settings, frame) {
+            Some(work) => self.switch.due(Verdict { lane: of(lane), from: frame.ready }, work),
+            None => frame.ready,
+        }
+    }
+    /// What has to pass before the next packet of a frame can leave: the packet; of a segment that passes as a whole all at its first one.
+    fn work(&self, settings: &Settings, frame: &Frame) -> Option<Work> {
+        match self.switch.settings().switcher {
+            Switcher::Host if frame.done > 0 => None,
+            Switcher::Host => Some(frame.whole(settings.mtu)),
+            Switcher::AdapterCores | Switcher::Pipeline => Some(Work::packet(Bytes(settings.outer(frame.cut(settings.mtu).bytes).into()))),
+        }
+    }
+    /// The next packet of a lane passes; its frame, and what that took of which machine's core.
+    pub fn admit(&mut self, settings: &Settings, lane: usize) -> Option<(&mut Frame, usize, Span)> {
+        let head = self.lanes.get(lane)?.front()?;
+        let verdict = Verdict { lane: of(lane), from: head.frame.ready };
+        let took = self.work(settings, &head.frame).map_or(Span::ZERO, |work| self.switch.pass(verdict, work).1);
+        let head = self.lanes.get_mut(lane)?.front_mut()?;
+        Some((&mut head.frame, head.machine, took))
+    }
+    /// The first frame of a lane has left.
+    pub fn leave(&mut self, lane: usize) {
+        if let Some(frames) = self.lanes.get_mut(lane) {
+            frames.pop_front();
+        }
+    }
+    /// The host's cores bring packets up.
+    pub fn is_host(&self) -> bool {
+        self.switch.settings().switcher == Switcher::Host
+    }
+    /// What a core of the host pays that brings `packets` with so many bytes up: for all together, and for each.
+    pub fn bringing_up(&self, bytes: u64) -> (Span, Span) {
+        let costs = &self.switch.settings().software.costs;
+        let (each, ciphered) = costs.cipher.map_or((Span::ZERO, Span::ZERO), |(packet, rate)| (packet, rate.time(Bytes(bytes))));
+        (costs.packet + ciphered, each)
+    }
+}
+
+/// For the adapter and for whoever asks what switching takes.
+impl Interface {
+    /// What the virtual switch of the node has taken so far, where there is one.
+    #[must_use]
+    pub fn switching(&self) -> Option<Usage> {
+        Some(self.switching.as_ref()?.switch.usage())
+    }
+    /// A frame goes down to the adapter, through the switch if there is one.
+    pub(super) fn post(&mut self, frame: Frame, queue: usize) {
+        match &mut self.switching {
+            Some(switching) => {
+                let before = switching.switch.usage().host;
+                switching.post(frame, queue);
+                let took = switching.switch.usage().host - before;
+                self.queues[queue].handled += took;
+            }
+            None => self.outgoing.push_back(frame),
+        }
+    }
+    /// Frames that have not left.
+    pub(super) fn waiting(&self) -> usize {
+        self.outgoing.len() + self.switching.as_ref().map_or(0, |switching| switching.waiting())
+    }
+    /// What landed for the program of a queue passes the switch: the queue it goes to, and when; `None` if it was dropped.
+    pub(super) fn switch_up(&mut self, at: Time, landed: &Landed, queue: usize) -> Option<(usize, Time)> {
+        let Some(switching) = &mut self.switching else { return Some((queue, at)) };
+        let Some((flow, bytes)) = landed.flow() else { return Some((queue, at)) };
+        if switching.is_host() {
+            return Some((self.bringer(queue), at));
+        }
+        let work = Work::packet(Bytes(self.settings.outer(bytes).into()));
+        let before = switching.switch.usage().host;
+        let passed = switching.switch.receive(at, flow, queue, work);
+        self.queues[queue].handled += switching.switch.usage().host - before;
+        passed.map(|(at, _)| (queue, at))
+    }
+    /// The host's core has brought up what is for a machine: it goes over the machine's ring.
+    pub(super) fn hand_over(&mut self, now: Time, landed: &Landed, queue: usize) {
+        let Some(switching) = &mut self.switching else { return };
+        let Some((flow, bytes)) = landed.flow() else { return };
+        let before = switching.switch.usage().host;
+        let verdict = switching.switch.decide(now, flow, queue);
+        // Its packets were decrypted one by one; only the ring is left.
+        let (at, _) = switching.switch.pass_ring(verdict, Work { packets: 0, bytes: Bytes(bytes.into()) });
+        self.queues[queue].handled += switching.switch.usage().host - before;
+        self.queues[queue].add(at, *landed, self.settings.kernel.interrupt);
+    }
+    /// The host's queue from which what is for the program of a queue is brought up.
+    fn bringer(&mut self, queue: usize) -> usize {
+        if let Some(known) = self.queues.iter().position(|known| known.machine == Some(queue)) {
+            return known;
+        }
+        let bringer = Queue::of(HOST, Moderation::new(self.settings.kernel));
+        self.queues.push(Queue { machine: Some(queue), ..bringer });
+        self.queues.len() - 1
+    }
+    /// A core was busy with a queue; where that is the host's for a machine, both are charged.
+    pub(super) fn charge(&mut self, queue: usize, took: Span) {
+        self.queues[queue].handled += took;
+        if let Some(machine) = self.queues[queue].machine {
+            self.queues[machine].handled += took;
+            if let Some(switching) = &mut self.switching {
+                switching.switch.charge(took);
+            }
+        }
+    }
+}
+
+impl Frame {
+    fn flow(&self) -> Flow {
+        let (ports, protocol) = match &self.content {
+            Content::Segment { segment, .. } => ((segment.header.source, segment.header.destination), TCP),
+            Content::Datagram { whole, .. } => ((whole.source, whole.destination), UDP),
+        };
+        Flow { peer: self.remote, ports, protocol, outbound: true }
+    }
+    /// All that it holds.
+    fn whole(&self, mtu: u32) -> Work {
+        let (bytes, packets) = match &self.content {
+            Content::Segment { segment, mss, .. } => (segment.payload, segment.payload.div_ceil((*mss).max(1))),
+            Content::Datagram { whole, .. } => (whole.payload, whole.payload.div_ceil(mtu.max(1))),
+        };
+        Work { packets: u64::from(packets.max(1)), bytes: Bytes(bytes.into()) }
+    }
+}
+
+impl Landed {
+    /// The flow it is of, and its bytes of IP; none where the adapter tells of a stream.
+    fn flow(&self) -> Option<(Flow, u32)> {
+        let (peer, carried, bytes) = match self {
+            Landed::Segment(packet) => {
+                (packet.from, Carried::Tcp(packet.segment), packet.segment.payload + packet.segment.header.header_bytes())
+            }
+            Landed::Datagram { from, packet } => (*from, Carried::Udp(*packet), packet.bytes()),
+            Landed::Placed { .. } => return None,
+        };
+        let protocol = if matches!(carried, Carried::Tcp(_)) { TCP } else { UDP };
+        Some((Flow { peer, ports: carried.ports(), protocol, outbound: false }, bytes + super::settings::IP))
+    }
+}
+
+const fn index(lane: Lane) -> usize {
+    match lane {
+        Lane::Stages => 0,
+        Lane::Core(core) => core + 1,
+    }
+}
+const fn of(lane: usize) -> Lane {
+    match lane.checked_sub(1) {
+        Some(core) => Lane::Core(core),
+        None => Lane::Stages,
+    }
+}
+
+/// Owner of the queues from which the host's cores bring packets up.
+const HOST: u32 = u32::MAX - 1;
+/// Numbers of protocols. Basis: standard, IANA.
+const TCP: u8 = 6;
+const UDP: u8 = 17;
