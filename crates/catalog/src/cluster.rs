@@ -22,6 +22,7 @@ use crate::qos::Qos;
 use crate::sourced::{Basis, Sourced};
 use crate::stop::Stop;
 use crate::switch_levels::SwitchLevels;
+use crate::virtual_switch::VirtualSwitch;
 
 /// How packets are framed on the links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -144,6 +145,9 @@ pub struct Ip {
     /// The adapter does TCP itself (TCP offload engine, TOE): for adapters with an `[iwarp]` table, whose TCP it is.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub offload: bool,
+    /// Who switches the packets of virtual machines; where it is there, programs run in those.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub virtual_switch: Option<VirtualSwitch>,
 }
 
 fn usual_kernel() -> String {
@@ -153,7 +157,7 @@ fn usual_kernel() -> String {
 impl Default for Ip {
     /// As the usual kernel has it on any fabric.
     fn default() -> Ip {
-        Ip { kernel: usual_kernel(), mtu: None, mode: IpoibMode::Datagram, offload: false }
+        Ip { kernel: usual_kernel(), mtu: None, mode: IpoibMode::Datagram, offload: false, virtual_switch: None }
     }
 }
 
@@ -169,6 +173,9 @@ pub struct ResolvedIp {
     /// The adapter does TCP itself.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub offload: bool,
+    /// Who switches the packets of virtual machines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub virtual_switch: Option<VirtualSwitch>,
 }
 
 /// A number of a part that is another on one cluster: what was fitted to its measurements, or measured there.

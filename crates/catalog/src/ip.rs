@@ -32,11 +32,12 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster) -> Result<ResolvedIp
         let message = format!("an IP MTU of {mtu} is outside what the links of this cluster carry");
         return Err(Problem::at(&["ip", "mtu"], message, format!("use \"{LEAST}\" to \"{most}\"")));
     }
-    Ok(ResolvedIp { kernel, mtu, mode: ip.mode, offload: ip.offload })
+    Ok(ResolvedIp { kernel, mtu, mode: ip.mode, offload: ip.offload, virtual_switch: ip.virtual_switch.clone() })
 }
 
 /// Adapters that are to do TCP can.
 pub(crate) fn check(resolved: &ResolvedCluster) -> Result<(), Problem> {
+    crate::switching::check(resolved, LEAST)?;
     let unable = resolved.groups.iter().find(|group| group.node.nic.iwarp.is_none());
     match unable.filter(|_| resolved.ip.offload) {
         Some(group) => {

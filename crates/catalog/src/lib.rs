@@ -41,8 +41,10 @@ mod stop;
 mod subnets;
 mod suggest;
 mod switch_levels;
+mod switching;
 mod table;
 mod target;
+mod virtual_switch;
 
 pub use altered::Alteration;
 pub use catalog::{AnyPart, Catalog};
@@ -91,6 +93,7 @@ pub use part::{Controller, Drive, FileSystem, Medium, Positioning, PublishedRate
 pub use part::{CoreLoads, CxlCredits, CxlFlit, CxlLink, CxlPeer, CxlPool, CxlSharing, DramTiming};
 pub use part::{Dpu, DpuMode, Offload};
 pub use part::{EachRegistration, MulticastProtocol};
+pub use part::{Engine, Engines, PacketPipeline, PipelineStage, StageKind, SwitchingCosts};
 pub use part::{ExpertLibrary, Poster, TokenForwarding};
 pub use part::{Experts, Latent, Model, Transformer};
 pub use part::{GpuDirect, GpuPeers, GpuProtocol, Nearness, Registration};
@@ -112,3 +115,4 @@ pub use suggest::{nearest, remedy};
 pub use switch_levels::SwitchLevels;
 pub use table::Row;
 pub use target::{ClusterSource, Target, is_cluster_file};
+pub use virtual_switch::{FlowsBy, Ipsec, SwitchedBy, TenantTunnel, VirtualSwitch};

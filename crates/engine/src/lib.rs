@@ -21,6 +21,7 @@ mod sighting;
 mod skipped;
 mod stage;
 mod support;
+mod switching;
 mod timeline;
 pub mod timing;
 

@@ -191,7 +191,10 @@ pub fn ip(parts: &ResolvedCluster) -> Settings {
         }
         None => kernel.connection(),
     };
-    let mut settings = Settings { framing, mtu: small(parts.ip.mtu), kernel, offload: parts.ip.offload, doorbell, tcp };
+    let switching = crate::switching::settings(parts);
+    let mtu = small(parts.ip.mtu);
+    let mtu = switching.as_ref().map_or(mtu, |switching| switching.encapsulation.inner_mtu(mtu));
+    let mut settings = Settings { framing, mtu, kernel, offload: parts.ip.offload, doorbell, tcp, switching };
     settings.tcp.mss = settings.mss();
     settings
 }

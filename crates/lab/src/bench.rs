@@ -298,6 +298,10 @@ impl BenchRequest {
             let help = "leave --pcap out, or write ip.mode = \"datagram\" in the cluster";
             return Err(LabError::refused("packets of TCP inside reliable connections are not written to captures", help));
         }
+        if sockets && parts.ip.virtual_switch.as_ref().is_some_and(|switch| switch.encapsulation().is_some()) {
+            let help = "leave --pcap out, or remove `tunnel` and `ipsec` from the cluster";
+            return Err(LabError::refused("headers of tunnels and of ESP are not written to captures", help));
+        }
         if over(Interface::Psm2) {
             let help = "leave --pcap out, or capture a benchmark over verbs";
             return Err(LabError::refused("packets of PSM2 are not written to captures", help));

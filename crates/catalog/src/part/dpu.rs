@@ -9,14 +9,13 @@
 //! for Accelerating Distributed Systems", OSDI 2023 (the switch, and what it adds to every way).
 //! Modelled: which processor the cores are, their memory, the ways between adapter, cores and host, whether the adapter accepts keys of
 //! the host's memory from the cores (cross-registration, GVMI).
-//! Not modelled: engines beside the cores (encryption, compression, regular expressions, the data-path accelerator), packets that the
-//! cores forward in software.
+//! Not modelled: engines beside the cores for compression and regular expressions, the data-path accelerator.
 
 use fabriscope_units::Span;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{HostMemory, PcieSlot};
+use super::{HostMemory, PcieSlot, SwitchingCosts};
 use crate::error::Problem;
 use crate::sourced::Sourced;
 
@@ -49,6 +48,9 @@ pub struct Dpu {
     pub mode: DpuMode,
     /// The cores may post work that reads and writes memory of the host, by keys of the host's registration (GVMI).
     pub cross_keys: Sourced<bool>,
+    /// What a core pays that switches packets of virtual machines, or has those that the pipeline does not know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switching: Option<SwitchingCosts>,
 }
 
 impl Dpu {
@@ -60,6 +62,9 @@ impl Dpu {
             return Err(Problem::at(&["dpu", "memory", "channels"], "a memory without channels", "give it at least 1"));
         }
         self.pcie.check(&["dpu", "pcie"])?;
+        if let Some(switching) = &self.switching {
+            switching.check(&["dpu", "switching"])?;
+        }
         if self.mode == DpuMode::Separated && *self.cross_keys {
             let message = "keys of the host's memory on a DPU that is apart from its host";
             return Err(Problem::at(&["dpu", "cross_keys", "value"], message, "use mode = \"embedded\", or cross_keys with value = false"));

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::spliced::part;
-use super::{Kind, Part};
+use super::{Kind, Part, SwitchingCosts};
 use crate::error::Problem;
 
 kernel_parameters! {
@@ -23,6 +23,9 @@ kernel_parameters! {
             /// What a reader should know besides.
             #[serde(default, skip_serializing_if = "String::is_empty")]
             pub notes: String,
+            /// What its cores pay that switch packets of virtual machines.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub virtual_switch: Option<SwitchingCosts>,
         } parameters -> KernelParameters
     }
 }
@@ -48,6 +51,9 @@ impl Part for Kernel {
             if count == 0 {
                 return Err(Problem::at(&[key, "value"], format!("`{key}` is zero"), "use at least 1"));
             }
+        }
+        if let Some(costs) = &self.virtual_switch {
+            costs.check(&["virtual_switch"])?;
         }
         if self.checksum_rate.as_bps() == 0 {
             return Err(Problem::at(

@@ -3,8 +3,8 @@
 //! Modelled: one send engine shared by all queue pairs (`message_interval`, `write_interval`), a limit per queue pair
 //! (`wqe_interval`), a responder that reads ahead of the wire (`read_ahead`), write-combined doorbells, a cache of the
 //! contexts of queue pairs (`contexts`) and of translations (`translations`), connections over TCP (`iwarp`), cores of its own (`dpu`),
-//! commands of NVMe that it serves by itself (`nvme`).
-//! Not modelled: on-chip switching, offloads beyond RDMA.
+//! commands of NVMe that it serves by itself (`nvme`), match–action stages (`pipeline`) and engines in the way of packets (`engines`).
+//! Not modelled: on-chip switching between functions of one adapter.
 
 use fabriscope_nic::{ContextLimits, NicCosts, TranslationLimits, nic_parameters};
 use fabriscope_psm2::AdapterParameters;
@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::spliced::part;
-use super::{Dpu, Interface, Iwarp, Kind, Layer, NvmeOffload, Part, PcieSlot};
+use super::{Dpu, Engines, Interface, Iwarp, Kind, Layer, NvmeOffload, PacketPipeline, Part, PcieSlot};
 use crate::error::Problem;
 use crate::sourced::{Sourced, Stated};
 
@@ -139,6 +139,12 @@ nic_parameters! {
             /// How it serves commands of NVMe over fabrics by itself, where it can.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub nvme: Option<NvmeOffload>,
+            /// The match–action stages that switch packets of virtual machines, where it has some.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub pipeline: Option<PacketPipeline>,
+            /// Engines that packets go through beside these stages.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub engines: Option<Engines>,
             /// Number of virtual lanes (or lossless priorities).
             pub vls: Sourced<u32>,
             /// RDMA READs and atomics in flight per queue pair.
@@ -235,6 +241,12 @@ impl Part for Nic {
                 let message = format!("cores on an adapter that is driven through {}", self.interface);
                 return Err(Problem::at(&["dpu"], message, "their programs post verbs: use interface = \"verbs\", or remove [dpu]"));
             }
+        }
+        if let Some(pipeline) = &self.pipeline {
+            pipeline.check()?;
+        }
+        if let Some(engines) = &self.engines {
+            engines.check()?;
         }
         if *self.rx_buffer < *self.mtu_max {
             let message = format!("a receive buffer of {} cannot hold a packet of {}", *self.rx_buffer, *self.mtu_max);
