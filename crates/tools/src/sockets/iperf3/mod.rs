@@ -2,9 +2,10 @@
 //!
 //! Source: iperf 3.17: options, loop and output; each stream is a thread of its own.
 //! Modelled: TCP, parallel streams, both directions one after the other (`-R`), buffers, segment size, congestion control,
-//! reports at intervals; the core time of the programs (`-V`), all of it in the kernel, without interrupts.
+//! reports at intervals; the core time of the programs (`-V`), all of it in the kernel, without interrupts, and what virtual switches took.
 //! Not modelled: SCTP, pacing of TCP, zero-copy, JSON, the control connection.
 
+mod switching;
 mod udp;
 
 use std::fmt::Write;
@@ -94,6 +95,8 @@ struct Stream {
     finished: bool,
     /// Core time of the sender and the receiver, and how long they ran.
     cores: [(Span, Span); 2],
+    /// What the virtual switches had taken at the start and at the end.
+    switching: switching::Switched,
 }
 
 type Results = Record<Vec<Stream>>;
@@ -242,14 +245,17 @@ async fn run(
     if client {
         results.lock()[stream].port = process.socket_view(socket)?.port;
     }
-    let (start, before) = (process.now(), process.core_time());
+    let (start, before, switched) = (process.now(), process.core_time(), process.switching(0)?);
     let sender = client != settings.reverse;
     if sender {
         send(&process, &settings, &results, stream, socket, start).await?;
     } else {
         receive(&process, &settings, &results, stream, socket, start).await?;
     }
-    results.lock()[stream].cores[usize::from(!sender)] = (process.core_time() - before, process.now().since(start));
+    let after = process.switching(0)?;
+    let own = &mut results.lock()[stream];
+    own.cores[usize::from(!sender)] = (process.core_time() - before, process.now().since(start));
+    own.switching[usize::from(!sender)] = switched.zip(after);
     Ok(())
 }
 
@@ -363,10 +369,8 @@ fn report(s: &Settings, streams: &[Stream]) -> ToolOutput {
     if streams.len() > 1 {
         line("SUM".to_owned(), &total);
     }
-    let (sender, receiver, used) = utilisation(s, streams);
-    if s.verbose {
-        text += &used;
-    }
+    let used = cores(s, streams);
+    text += &used.0;
     text += "\niperf Done.\n";
     let seconds = total.received_in.as_s_f64().max(f64::MIN_POSITIVE);
     let point = |metric, unit, value| Point { size: Bytes(s.length), metric, unit, value };
@@ -374,9 +378,7 @@ fn report(s: &Settings, streams: &[Stream]) -> ToolOutput {
         point("bandwidth", "Gb/s", total.received as f64 * 8.0 / seconds / 1e9),
         point("retransmissions", "", total.retransmissions as f64),
     ];
-    if s.verbose {
-        points.extend([point("cpu_sender", "%", sender), point("cpu_receiver", "%", receiver)]);
-    }
+    points.extend(used.1.into_iter().map(|(metric, value)| point(metric, "%", value)));
     ToolOutput { text, points, ..ToolOutput::default() }
 }
 
@@ -405,6 +407,21 @@ fn rate(s: &Settings, bytes: u64, span: Span) -> String {
 
 fn times(begin: Span, end: Span) -> String {
     format!("{:6.2}-{:<6.2} sec", begin.as_s_f64(), end.as_s_f64())
+}
+
+/// What is said of cores where that is asked for, and its numbers in per cent of one core.
+fn cores(s: &Settings, streams: &[Stream]) -> (String, Vec<(&'static str, f64)>) {
+    if !s.verbose {
+        return (String::new(), Vec::new());
+    }
+    let (sender, receiver, mut text) = utilisation(s, streams);
+    let mut values = vec![("cpu_sender", sender), ("cpu_receiver", receiver)];
+    if let Some((host, adapter, line)) = switching::utilisation(s, streams) {
+        text += &line;
+        values.extend([("switch_host_sender", host[0]), ("switch_host_receiver", host[1])]);
+        values.extend([("switch_adapter_sender", adapter[0]), ("switch_adapter_receiver", adapter[1])]);
+    }
+    (text, values)
 }
 
 /// What senders and receivers took of their cores, in per cent, and the line that says so.

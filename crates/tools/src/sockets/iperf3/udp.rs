@@ -14,7 +14,7 @@ use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::{AppWords, Lid};
 
 use super::super::units;
-use super::{Interval, Results, Settings, Stream, id, opening, rate, times, utilisation};
+use super::{Interval, Results, Settings, Stream, cores, id, opening, rate, times};
 
 /// What the server found of a stream.
 #[derive(Debug, Clone, Copy, Default)]
@@ -48,7 +48,7 @@ pub(super) async fn run(
         peer = (Lid(hello.from), hello.port);
     }
     process.barrier().await;
-    let (start, before) = (process.now(), process.core_time());
+    let (start, before, switched) = (process.now(), process.core_time(), process.switching(0)?);
     if sends {
         let gap = match settings.rate {
             Some(0) => Span::ZERO,
@@ -84,7 +84,10 @@ pub(super) async fn run(
     } else {
         receive(&process, &results, stream, socket, start).await?;
     }
-    results.lock()[stream].cores[usize::from(!sends)] = (process.core_time() - before, process.now().since(start));
+    let after = process.switching(0)?;
+    let own = &mut results.lock()[stream];
+    own.cores[usize::from(!sends)] = (process.core_time() - before, process.now().since(start));
+    own.switching[usize::from(!sends)] = switched.zip(after);
     Ok(())
 }
 
@@ -161,19 +164,15 @@ pub(super) fn report(s: &Settings, streams: &[Stream]) -> ToolOutput {
     if streams.len() > 1 {
         line("SUM".to_owned(), &total);
     }
-    let (sender, receiver, used) = utilisation(s, streams);
-    if s.verbose {
-        text += &used;
-    }
+    let used = cores(s, streams);
+    text += &used.0;
     text += "\niperf Done.\n";
     let seconds = total.received_in.as_s_f64().max(f64::MIN_POSITIVE);
     let point = |metric, unit, value| Point { size: Bytes(s.length), metric, unit, value };
     let Counted { sent, came, .. } = total.datagrams;
     let lost = 100.0 * sent.saturating_sub(came) as f64 / sent.max(1) as f64;
     let mut points = vec![point("bandwidth", "Gb/s", total.received as f64 * 8.0 / seconds / 1e9), point("lost", "%", lost)];
-    if s.verbose {
-        points.extend([point("cpu_sender", "%", sender), point("cpu_receiver", "%", receiver)]);
-    }
+    points.extend(used.1.into_iter().map(|(metric, value)| point(metric, "%", value)));
     ToolOutput { text, points, ..ToolOutput::default() }
 }
 
