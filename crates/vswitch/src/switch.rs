@@ -102,12 +102,7 @@ impl VirtualSwitch {
         let from = at.max(rule.decided) + self.settings.software.costs.wake_up;
         Verdict { lane: Lane::Core(core), from }
     }
-    /// When something leaves that enters the lane as soon as it can.
-    #[must_use]
-    pub fn due(&self, verdict: Verdict, work: Work) -> Time {
-        self.lane(verdict.lane).map_or(verdict.from, |lane| lane.entry(verdict.from, work) + lane.transit(work))
-    }
-    /// It does; when it leaves. Also returns what that took of a core.
+    /// Something enters its lane as soon as it can; when it leaves, and what that took of a core.
     pub fn pass(&mut self, verdict: Verdict, work: Work) -> (Time, Span) {
         match verdict.lane {
             Lane::Stages => (self.stages.pass(verdict.from, work), Span::ZERO),
@@ -252,9 +247,6 @@ mod tests {
             assert_eq!(*out, (number <= 10).then(|| at(100_000 + 1400 + 400 * number as u64)), "packet {number}");
         }
         assert_eq!(switch.usage().dropped, 2);
-        // Planning to pass changes nothing.
-        let verdict = switch.decide(at(200_000), FLOW, 0);
-        assert_eq!([switch.due(verdict, packet()), switch.due(verdict, packet())], [at(201_400); 2]);
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub(super) struct Switching {
 struct Waiting {
     frame: Frame,
     machine: usize,
+    /// When its next packet, or all of it, has passed, once that has begun.
+    leaves: Option<Time>,
 }
 
 impl Switching {
@@ -50,39 +52,45 @@ impl Switching {
         if lane >= self.lanes.len() {
             self.lanes.resize_with(lane + 1, VecDeque::new);
         }
-        self.lanes[lane].push_back(Waiting { frame, machine });
+        self.lanes[lane].push_back(Waiting { frame, machine, leaves: None });
     }
-    /// The lane whose next packet leaves first, and when that is.
-    pub fn next(&self, settings: &Settings) -> Option<(usize, Time)> {
-        let heads = self.lanes.iter().enumerate().filter_map(|(lane, frames)| Some((lane, frames.front()?)));
-        heads.map(|(lane, head)| (lane, self.due(settings, lane, &head.frame))).min_by_key(|(lane, due)| (*due, *lane))
+    /// When a lane can begin with what is first in it, or when that leaves.
+    pub fn next(&self) -> Option<Time> {
+        let heads = self.lanes.iter().filter_map(VecDeque::front);
+        heads.map(|head| head.leaves.unwrap_or(head.frame.ready)).min()
     }
-    fn due(&self, settings: &Settings, lane: usize, frame: &Frame) -> Time {
-        match self.work(settings, frame) {
-            Some(work) => self.switch.due(Verdict { lane: of(lane), from: frame.ready }, work),
-            None => frame.ready,
+    /// Lanes begin with what is first in them by `now`: it takes its turn among what comes up. `charge` is told whose core time that is.
+    pub fn start(&mut self, settings: &Settings, now: Time, mut charge: impl FnMut(usize, Span)) {
+        let whole = self.is_host();
+        for (lane, frames) in self.lanes.iter_mut().enumerate() {
+            let Some(head) = frames.front_mut().filter(|head| head.leaves.is_none() && head.frame.ready <= now) else { continue };
+            let work = match whole {
+                true => head.frame.whole(settings.mtu),
+                false => Work::packet(Bytes(settings.outer(head.frame.cut(settings.mtu).bytes).into())),
+            };
+            let (leaves, took) = self.switch.pass(Verdict { lane: of(lane), from: head.frame.ready }, work);
+            head.leaves = Some(leaves);
+            charge(head.machine, took);
         }
     }
-    /// What has to pass before the next packet of a frame can leave: the packet; of a segment that passes as a whole all at its first one.
-    fn work(&self, settings: &Settings, frame: &Frame) -> Option<Work> {
-        match self.switch.settings().switcher {
-            Switcher::Host if frame.done > 0 => None,
-            Switcher::Host => Some(frame.whole(settings.mtu)),
-            Switcher::AdapterCores | Switcher::Pipeline => Some(Work::packet(Bytes(settings.outer(frame.cut(settings.mtu).bytes).into()))),
-        }
+    /// The lane whose next packet has passed by `now`; of several the one whose packet passed first.
+    pub fn passed(&self, now: Time) -> Option<usize> {
+        let heads = self.lanes.iter().enumerate().filter_map(|(lane, frames)| Some((frames.front()?.leaves?, lane)));
+        heads.min().filter(|(leaves, _)| *leaves <= now).map(|(_, lane)| lane)
     }
-    /// The next packet of a lane passes; its frame, and what that took of which machine's core.
-    pub fn admit(&mut self, settings: &Settings, lane: usize) -> Option<(&mut Frame, usize, Span)> {
-        let head = self.lanes.get(lane)?.front()?;
-        let verdict = Verdict { lane: of(lane), from: head.frame.ready };
-        let took = self.work(settings, &head.frame).map_or(Span::ZERO, |work| self.switch.pass(verdict, work).1);
-        let head = self.lanes.get_mut(lane)?.front_mut()?;
-        Some((&mut head.frame, head.machine, took))
+    /// The first frame of a lane.
+    pub fn head(&mut self, lane: usize) -> Option<&mut Frame> {
+        Some(&mut self.lanes.get_mut(lane)?.front_mut()?.frame)
     }
-    /// The first frame of a lane has left.
-    pub fn leave(&mut self, lane: usize) {
-        if let Some(frames) = self.lanes.get_mut(lane) {
+    /// A packet of the first frame of a lane has left, `last` of it.
+    pub fn left(&mut self, lane: usize, last: bool) {
+        let whole = self.is_host();
+        let Some(frames) = self.lanes.get_mut(lane) else { return };
+        if last {
             frames.pop_front();
+        } else if let Some(head) = frames.front_mut().filter(|_| !whole) {
+            // The next one passes on its own; a segment passes as a whole.
+            head.leaves = None;
         }
     }
     /// The host's cores bring packets up.

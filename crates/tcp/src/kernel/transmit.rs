@@ -17,13 +17,15 @@ impl Interface {
         let frame = match &mut self.switching {
             None => self.outgoing.front_mut().filter(|frame| frame.ready <= now)?,
             Some(switching) => {
-                let (next, _) = switching.next(settings).filter(|(_, due)| *due <= now)?;
+                let (queues, host) = (&mut self.queues, switched_by_host(settings));
+                switching.start(settings, now, |machine, took| {
+                    if host {
+                        queues[machine].handled += took;
+                    }
+                });
+                let next = switching.passed(now)?;
                 lane = Some(next);
-                let (frame, machine, took) = switching.admit(settings, next)?;
-                if switched_by_host(settings) {
-                    self.queues[machine].handled += took;
-                }
-                frame
+                switching.head(next)?
             }
         };
         let starts_frame = frame.done == 0;
@@ -47,7 +49,7 @@ impl Interface {
         if whole {
             (frame.done, frame.piece) = (done, 0);
             match (&mut self.switching, lane) {
-                (Some(switching), Some(lane)) if last => switching.leave(lane),
+                (Some(switching), Some(lane)) => switching.left(lane, last),
                 _ if last => drop(self.outgoing.pop_front()),
                 _ => {}
             }
@@ -81,11 +83,11 @@ impl Interface {
     pub fn wants_to_transmit(&self, now: Time) -> bool {
         self.next_frame().is_some_and(|ready| ready <= now)
     }
-    /// When the next packet can be built.
+    /// When the next packet can be built, or begins to pass the switch.
     pub(super) fn next_frame(&self) -> Option<Time> {
         match &self.switching {
             None => self.outgoing.front().map(|frame| frame.ready),
-            Some(switching) => switching.next(&self.settings).map(|(_, due)| due),
+            Some(switching) => switching.next(),
         }
     }
 
