@@ -20,6 +20,9 @@ use crate::sourced::Sourced;
 pub struct Offload {
     /// Collective operations whose non-blocking forms go there where nothing else is asked for, with the algorithm of the workers.
     pub operations: BTreeMap<String, String>,
+    /// The algorithms of the workers for reductions, which go there where a user asks for it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub reductions: BTreeMap<String, String>,
     /// Workers on each node, a core each; ranks of the node share them evenly.
     pub workers: Sourced<u32>,
     /// What a rank writes to its worker: operation, buffers, keys.
@@ -41,7 +44,26 @@ impl Offload {
     pub fn algorithm(&self, operation: Operation) -> Option<&str> {
         self.operations.get(operation.word()).map(String::as_str)
     }
+    /// The algorithm of the workers for a reduction, which goes to them where a user asks for it.
+    pub fn reduction(&self, operation: Operation) -> Option<&str> {
+        self.reductions.get(operation.word()).map(String::as_str)
+    }
+    fn check_reductions(&self) -> Result<(), Problem> {
+        for (word, algorithm) in &self.reductions {
+            let path = ["mpi", "offload", "reductions", word];
+            let reducing = Operation::ALL.into_iter().filter(|kind| kind.reduces());
+            let Some(operation) = reducing.clone().find(|kind| kind.word() == word) else {
+                let known = reducing.map(|kind| format!("`{}`", kind.word())).collect::<Vec<_>>().join(", ");
+                return Err(Problem::at(&path, format!("`{word}` is no reduction"), format!("these are: {known}")));
+            };
+            if let Err(unknown) = Algorithm::named(operation, algorithm) {
+                return Err(Problem::at(&path, unknown.to_string(), unknown.remedy().unwrap_or_default()));
+            }
+        }
+        Ok(())
+    }
     pub(super) fn check(&self) -> Result<(), Problem> {
+        self.check_reductions()?;
         if *self.workers == 0 {
             return Err(Problem::at(
                 &["mpi", "offload", "workers", "value"],

@@ -26,6 +26,8 @@ pub(super) enum Next {
     To { rank: u32, bytes: u32 },
     /// Back to where its rank wants it.
     Back { bytes: u32 },
+    /// Through a reduction of the worker's core, and back as its result.
+    Reduced { bytes: u32 },
 }
 
 struct Link {

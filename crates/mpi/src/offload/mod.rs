@@ -11,10 +11,10 @@
 //! (workers, staging); K. K. Suresh et al., "A Novel Framework for Efficient Offloading of Communication Operations to Bluefield
 //! SmartNICs", IPDPS 2023 (keys of the host's memory registered across, GVMI; basic and group primitives).
 //! Modelled: workers as programs on the cores of the adapter, with their own costs and memory, that share its engines, bus and wire with
-//! the ranks; rounds of any algorithm that only moves data; messages, puts and gets; payload straight from host to host by keys
+//! the ranks; rounds of any algorithm, reductions by the worker's core in its own memory; messages, puts and gets; payload straight from host to host by keys
 //! registered across, or through the memories of both adapters; descriptors, notices and words of completion as RDMA on the adapters;
 //! products that a worker computes of what it fetches.
-//! Not modelled: reductions by the workers, registration that takes time (its cache always hits), wildcards of receives, a window of the
+//! Not modelled: operands of later rounds that stay in the worker's memory, registration that takes time (its cache always hits), wildcards of receives, a window of the
 //! staging memory (it never runs full), chunks of a staged message that overlap.
 
 mod client;

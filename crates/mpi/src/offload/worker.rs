@@ -11,6 +11,7 @@ use fabriscope_verbs::{
     WatchId, Wc, WcStatus,
 };
 
+use super::super::rounds::reduction_streams;
 use super::links::{DEPTH, Links, Next, Signal};
 use super::state::{ConnectionEnd, ContactOf, CrossedOf, Notice, OffloadState, Order, Product, Queues, RingOf, StagingOf, Work, WorkerId};
 use super::task::{Step, Task, TaskId};
@@ -274,7 +275,11 @@ impl Worker {
                     let op = self.tasks.get(&id).map_or(0, |task| task.op);
                     self.write_to(id, rank, bytes, op, self.staged(bytes))?;
                 }
-                Signal::Fetched(id, Next::Back { bytes }) => {
+                Signal::Fetched(id, next @ (Next::Back { bytes } | Next::Reduced { bytes })) => {
+                    if let Next::Reduced { .. } = next {
+                        // The core serves nobody else meanwhile.
+                        self.process.copy(reduction_streams(Bytes(bytes.into())), Bytes(u64::MAX));
+                    }
                     let (sge, there) = (self.staged(bytes), self.host(id.0)?);
                     self.links.push(ConnectionEnd::Rank(id.0), SendWr::write(0, sge, there), Some(Signal::Moved(id)))?;
                 }
@@ -360,16 +365,17 @@ impl Worker {
         Ok(())
     }
 
-    /// Copies within the memory of the rank: writes that the adapter turns back. How many.
+    /// Copies within the memory of the rank: writes that the adapter turns back; reductions: operands come into the worker's memory, where
+    /// one of them is if payload is staged, and the result goes back. How many.
     fn copy(&mut self, id: TaskId, moves: &[Move]) -> Result<u32, ProgramError> {
         let mut count = 0;
         for this in moves.iter().filter(|this| !this.is_idle() && this.to.bytes > Bytes::ZERO) {
-            if this.action != Action::Copy {
-                return Err(ProgramError("a worker on a DPU moves data and reduces none; take another algorithm".to_owned()));
-            }
             self.process.compute(self.desk.0.settings.step);
             let bytes = length(this.to.bytes)?;
-            if self.desk.0.settings.staged {
+            if this.action != Action::Copy {
+                let operands = if self.desk.0.settings.staged { bytes } else { length(this.to.bytes * 2)? };
+                self.fetch(id, Next::Reduced { bytes }, operands)?;
+            } else if self.desk.0.settings.staged {
                 self.fetch(id, Next::Back { bytes }, bytes)?;
             } else {
                 let (sge, there) = (self.buffer(id.0, bytes)?, self.remote(id.0)?);

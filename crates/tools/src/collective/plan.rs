@@ -193,9 +193,6 @@ impl Plan {
                 let remedy = "leave it out, or run the non-blocking form: osu_i…".to_owned();
                 return conflict(format!("{tool} waits inside the call, and --offload is for computation beside it"), remedy);
             }
-            if self.operation.reduces() {
-                return conflict(format!("{tool} --offload: workers on a DPU move data and reduce none"), "leave it out".to_owned());
-            }
             if self.buffers.sender != Buffer::Host {
                 return conflict(format!("{tool} --offload: workers reach no memory of GPUs"), "leave -d out".to_owned());
             }
@@ -225,7 +222,8 @@ impl Plan {
 
     /// The same plan with the algorithm that workers take, where nothing else was asked for.
     pub fn of_workers(mut self, mpi: &Mpi) -> Plan {
-        let own = mpi.offload.as_ref().and_then(|part| part.algorithm(self.operation)).map(str::to_owned);
+        let own = mpi.offload.as_ref().and_then(|part| part.algorithm(self.operation).or_else(|| part.reduction(self.operation)));
+        let own = own.map(str::to_owned);
         self.algorithm = self.algorithm.or(own);
         self
     }

@@ -234,7 +234,6 @@ fn what_cannot_be_handed_over_is_refused() {
         ("lab-bluefield-2", "osu_ialltoall --workers 9", "9 workers on the 8 cores of `bluefield-2`; give --workers 8 or less"),
         ("lab-bluefield-2", "osu_ialltoall --offload gpu", "--offload does not know `gpu`"),
         ("lab-bluefield-2", "osu_alltoall --offload dpu", "waits inside the call"),
-        ("lab-bluefield-2", "osu_iallreduce --offload dpu", "workers on a DPU move data and reduce none"),
         ("lab-bluefield-2", "osu_bw -W 4096 --offload dpu", "hands over 2048 messages at a time at the most"),
         ("lab-bluefield-2", "osu_latency --workers 2", "the host carries it out; add --offload dpu"),
         ("lab-ipu-e2000", "osu_latency --offload dpu", "cannot use keys of the host's memory (GVMI); use --offload dpu-staged"),
@@ -244,4 +243,29 @@ fn what_cannot_be_handed_over_is_refused() {
         let known = message.contains(expected) || expected.starts_with("--offload does not") && message.contains("dpu, dpu-staged, none");
         assert!(known, "{line}: {message}");
     }
+}
+
+/// Workers reduce in their own memory, at the rate of their cores: computing hides it, and every rank has the operands of all.
+#[test]
+fn workers_reduce_and_computing_hides_it() {
+    for (name, how) in [("lab-bluefield-2", "dpu"), ("lab-bluefield-2", "dpu-staged"), ("lab-ipu-e2000", "dpu-staged")] {
+        for operation in ["iallreduce", "ireduce", "ireduce_scatter"] {
+            let line = format!("osu_{operation} -m 65536:65536 -i 3 -x 1 --offload {how}");
+            let output = run(&parts(name), (4, 2), &line).0;
+            let (_, [_, _, pure, overlap]) = rows(&output)[0];
+            assert!(pure > 20.0 && overlap > 90.0, "{name}, {line}: {}", output.text);
+        }
+    }
+    // Operands that are staged anyway need one read, not two.
+    let parts = parts("lab-bluefield-2");
+    let read = |how: &str| run(&parts, (2, 1), &format!("osu_iallreduce -m 4M:4M -i 1 -x 0 --offload {how}")).1.stats.bytes_delivered;
+    assert!(read("dpu") != read("dpu-staged"));
+    // A core that copies at half the rate takes longer, and the operation with it.
+    let pure = |parts: &ResolvedCluster| rows(&run(parts, (2, 1), "osu_iallreduce -m 4M:4M -i 2 -x 1 --offload dpu").0)[0].1[2];
+    let mut slow = parts.clone();
+    let cpu = &mut slow.sole_mut().node.dpu.as_mut().unwrap().cpu;
+    for rate in [&mut cpu.copy_rate_streaming, &mut cpu.copy_rate_long] {
+        rate.value = fabriscope_units::Rate::from_bps(rate.value.as_bps() / 2);
+    }
+    assert!(pure(&slow) > 1.1 * pure(&parts), "{} and {}", pure(&slow), pure(&parts));
 }
