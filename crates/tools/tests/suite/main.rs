@@ -22,4 +22,5 @@ mod rows;
 mod shmem;
 mod sockets;
 mod triggered;
+mod tenants;
 mod xccl;
