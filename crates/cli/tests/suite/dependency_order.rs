@@ -10,6 +10,7 @@ const ORDER: [&str; 56] = [
     "units",
     "wire",
     "kernel",
+    "vswitch",
     "tcp",
     "psm2",
     "verbs",

@@ -14,6 +14,7 @@
 mod datagram;
 mod frame;
 mod interface;
+mod machines;
 mod moderation;
 mod queue;
 mod receive;

@@ -21,6 +21,6 @@ mod psm2;
 mod rows;
 mod shmem;
 mod sockets;
-mod triggered;
 mod tenants;
+mod triggered;
 mod xccl;
