@@ -164,7 +164,6 @@ impl Part for PowerFigures {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fabriscope_units::Bytes;
 
     fn figures(text: &str) -> PowerFigures {
         toml::from_str(text).expect("it is right")
