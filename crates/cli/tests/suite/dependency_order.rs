@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A crate may depend on those before it.
-const ORDER: [&str; 56] = [
+const ORDER: [&str; 57] = [
     "prefetch",
     "streams",
     "units",
