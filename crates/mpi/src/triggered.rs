@@ -151,7 +151,7 @@ impl Rank {
     pub(super) fn counts(&self) -> Vec<(usize, WatchId, u64)> {
         let own = self.triggered.borrow();
         let Some(own) = own.as_ref() else { return Vec::new() };
-        let outstanding = |number: &u64| own.seen[set_of(*number)].get() <= number / 2;
+        let outstanding = |number: &u64| !own.has_seen(*number);
         let begun = own.begun.get();
         let next = |number: u64| (own.nic, own.sets[set_of(number)].watch, number / 2 + 1);
         (begun.saturating_sub(2)..begun).filter(outstanding).map(next).collect()
@@ -167,7 +167,7 @@ impl Rank {
     }
     /// Whether a barrier was over when they were looked at last.
     pub(super) fn is_counted(&self, number: u64) -> bool {
-        self.triggered.borrow().as_ref().is_none_or(|own| own.seen[set_of(number)].get() > number / 2)
+        self.triggered.borrow().as_ref().is_none_or(|own| own.has_seen(number))
     }
 }
 
@@ -182,6 +182,11 @@ impl CounterSet {
 }
 
 impl TriggeredBarrier {
+    /// Whether a barrier is over, as far as the counts in memory were looked at; a rank alone waits for nobody.
+    fn has_seen(&self, number: u64) -> bool {
+        self.rounds.is_empty() || self.seen[set_of(number)].get() > number / 2
+    }
+
     fn begin(&self, process: &Process) -> Result<(), ProgramError> {
         let number = self.begun.get();
         self.begun.set(number + 1);
@@ -212,7 +217,7 @@ impl TriggeredBarrier {
             }
             then(TriggeredAction::Count { counter: *next, by: 1 });
         }
-        Ok(process.post_triggered(self.nic, &commands)?)
+        if commands.is_empty() { Ok(()) } else { Ok(process.post_triggered(self.nic, &commands)?) }
     }
 
     /// The message to a peer that counts for one of its rounds.

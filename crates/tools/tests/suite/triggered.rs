@@ -41,7 +41,9 @@ fn a_round_is_the_trigger_the_adapters_and_the_wire() {
     let adapters = costs.triggered.unwrap().latency + costs.tx_latency + costs.rx_latency + timing::port(&parts).write_time(Bytes(8));
     let cables = Span::from_ps(4 * parts.cable.propagation_per_metre.as_ps()); // two of 2 m
     let on_the_wire = cables + *parts.switch.as_ref().unwrap().latency + parts.sole().link.data_rate().time(Bytes(8 + 50));
-    let expected = (adapters + on_the_wire + timing::cpu(&parts).wqe_build * 2).as_us_f64();
+    // 48 B of the send and 32 B of the count are built and fetched.
+    let commands = timing::cpu(&parts).wqe_build * 2 + timing::port(&parts).tlp_rate.time(Bytes(48 + 32));
+    let expected = (adapters + on_the_wire + commands).as_us_f64();
     for pair in [4, 8, 16].map(time).windows(2) {
         // Two decimals are printed.
         assert!((pair[1] - pair[0] - expected).abs() < 0.011, "{pair:?}, {expected}");
