@@ -438,9 +438,6 @@ impl Process {
     pub fn engine_time(&self) -> Time {
         self.0.inner.borrow().engine
     }
-    pub(crate) fn traces(&self) -> bool {
-        self.0.inner.borrow().trace
-    }
     /// The notes about work beside the network, where messages are followed.
     pub(crate) fn work_log<R>(&self, f: impl FnOnce(&mut WorkLog) -> R) -> Option<R> {
         let inner = &mut *self.0.inner.borrow_mut();
@@ -525,11 +522,9 @@ impl Process {
         }
         if let Some((through, wr_id)) = through {
             let pushed = self.0.doorbell.pushes(wqes, bytes, inline);
-            let blocks = if pushed { bytes.0.div_ceil(64).max(1) - 1 } else { 0 };
-            let built = inner.clock;
+            let (built, blocks) = (inner.clock, if pushed { bytes.0.div_ceil(64).max(1) - 1 } else { 0 });
             let at = built + cpu.blueflame_block * blocks + self.mmio_latency(nic);
-            // Further blocks drain from the write-combining buffers while the core goes on.
-            inner.clock = built + cpu.mmio_busy;
+            inner.clock = built + cpu.mmio_busy; // further blocks drain from the write-combining buffers meanwhile
             let traced = inner.trace;
             inner.doorbells.push(Doorbell { at, nic, qp, through, pushed, wqe_bytes: bytes, traced, wr_id, posted, built });
         }
@@ -719,7 +714,7 @@ impl Process {
     /// Whether every posted message is followed.
     #[must_use]
     pub fn is_traced(&self) -> bool {
-        self.traces()
+        self.0.inner.borrow().trace
     }
     /// What the program wrote for other cores since this was last asked: for whom, and when it can be seen.
     #[must_use]

@@ -42,7 +42,7 @@ impl Cpu for OnCore {
 impl Process {
     /// Runs the library on this core with the adapter of a NIC; `None` if that is no host fabric interface.
     pub fn psm2<R>(&self, nic: usize, call: impl FnOnce(&mut Adapter, &mut dyn Cpu) -> R) -> Option<R> {
-        let mut core = OnCore { clock: self.now(), costs: self.cpu(), traces: self.traces() };
+        let mut core = OnCore { clock: self.now(), costs: self.cpu(), traces: self.is_traced() };
         let (result, stores) = self.adapter(nic, |n| {
             let adapter = n.psm2()?;
             let result = call(adapter, &mut core);

@@ -51,13 +51,13 @@ struct Job {
     world: World,
     packing: Packing,
     /// Who carries it out in place of the ranks.
-    desk: Option<Desk>,
+    desk: Option<Carriers>,
     report: Report,
     rows: Rows,
 }
 
 /// What ranks share with those that carry out their operations.
-enum Desk {
+enum Carriers {
     /// Workers on the DPU.
     Workers(OffloadSettings, OffloadState),
     /// The adapters.
@@ -93,8 +93,8 @@ pub(super) fn programs(tool: &str, plan: Plan, target: &Target, report: Report) 
     let barrier = plan.barrier(tool, mpi, target);
     let inline = mpi.inline_limit.saturating_u32().min(target.max_inline);
     let desk = offloaded.map(|offloaded| match offloaded {
-        Offloaded::Workers(settings) => Desk::Workers(settings, OffloadState::new(settings, target, inline)),
-        Offloaded::Triggered => Desk::Triggered(TriggeredState::new(target)),
+        Offloaded::Workers(settings) => Carriers::Workers(settings, OffloadState::new(settings, target, inline)),
+        Offloaded::Triggered => Carriers::Triggered(TriggeredState::new(target)),
     });
     let casting = Casting::default();
     let (world, packing) = (plan.buffers.world(mpi, target, ranks), Packing::from(mpi));
@@ -147,8 +147,8 @@ async fn run(process: Process, job: Arc<Job>, results: Results) -> Result<(), Pr
     };
     job.switches.join(&rank, &job.choices).await?;
     match &job.desk {
-        Some(Desk::Workers(_, desk)) => rank.open_offload(desk).await?,
-        Some(Desk::Triggered(state)) => {
+        Some(Carriers::Workers(_, desk)) => rank.open_offload(desk).await?,
+        Some(Carriers::Triggered(state)) => {
             // A barrier has one size, and one algorithm.
             if let Some((call, Implementation::Rounds(algorithm))) = job.choices.first() {
                 rank.open_triggered(state, call, algorithm).await?;
@@ -221,8 +221,8 @@ async fn mean_of(
 async fn rounds(rank: &Rank, job: &Job, call: &Call, algorithm: &Algorithm, meanwhile: Option<(Span, u32)>) -> Result<(), ProgramError> {
     if let Some(desk) = &job.desk {
         let request = match desk {
-            Desk::Workers(..) => rank.hand_over(call, algorithm)?,
-            Desk::Triggered(_) => rank.triggered_barrier().await?,
+            Carriers::Workers(..) => rank.hand_over(call, algorithm)?,
+            Carriers::Triggered(_) => rank.triggered_barrier().await?,
         };
         if let Some((compute, tests)) = meanwhile {
             for _ in 0..tests {
@@ -283,8 +283,8 @@ fn remarks(job: &Job) -> Vec<String> {
         format!("{operation}: {lost} packets were lost and fetched from the root by {gets} reads of {got} bytes in all")
     });
     let offloaded = job.desk.as_ref().map(|desk| match desk {
-        Desk::Workers(settings, _) => format!("{operation}: {settings}"),
-        Desk::Triggered(_) => format!("{operation}: triggered operations of the adapters"),
+        Carriers::Workers(settings, _) => format!("{operation}: {settings}"),
+        Carriers::Triggered(_) => format!("{operation}: triggered operations of the adapters"),
     });
     let refused = job.switches.remark().map(|why| format!("{operation}: {why}"));
     job.unable.iter().map(instead).chain(refused).chain(offloaded).chain(runs).chain(repaired).collect()
