@@ -1,7 +1,7 @@
 //! No key of a lab is ignored: on either engine, in any workload and over any transport service each changes what happens, or is
 //! refused with the key named.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use assert_cmd::Command;
@@ -254,17 +254,19 @@ fn no_key_is_ignored_by_any_workload() {
     let mut wrong = Vec::new();
     for workload in WORKLOADS {
         for engine in ["packet", "flow"] {
+            // Many keys stand beside the same, which is carried out once.
+            let mut without_key = BTreeMap::new();
             for (key, head, tables, line) in EVERYWHERE {
                 let lab = |line: &str| carried_out(&catalog, &spelt(engine, line, head, tables, workload));
                 let what = format!("{key}, {}, {engine}", workload.0);
-                match (lab(line), lab("")) {
+                match (lab(line), &*without_key.entry((head, tables)).or_insert_with(|| lab(""))) {
                     (Err(message), _) if names(&message, key, engine) => {}
                     // What stands beside the key can be what is refused.
-                    (Err(message), Err(same)) if message == same => {}
+                    (Err(message), Err(same)) if message == *same => {}
                     (Err(message), _) => wrong.push(format!("{what}: refused, but not for the key: {message}")),
                     (Ok(_), Err(_)) => {}
                     (Ok(_), Ok(_)) if UNSEEN.contains(&(key, workload.0)) => {}
-                    (Ok((_, with)), Ok((_, without))) if with == without => wrong.push(format!("{what}: accepted, and changes nothing")),
+                    (Ok((_, with)), Ok((_, without))) if with == *without => wrong.push(format!("{what}: accepted, and changes nothing")),
                     (Ok(_), Ok(_)) => {}
                 }
             }
