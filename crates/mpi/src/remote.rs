@@ -23,6 +23,12 @@ impl Rank {
     /// No connection to `target`, or none with RDMA; a queue pair in error.
     pub fn move_at(&self, what: OneSided, target: u32, (here, there): (u64, u64), size: u32) -> Result<Request, ProgramError> {
         self.needs_rdma(target)?;
+        if self.hands_one_sided() {
+            let between = (self.user()? + here, self.peer_user(target)? + there);
+            if let Some(handed) = self.hand_between(what, target, size, Some(between)) {
+                return handed;
+            }
+        }
         let state = &mut *self.state.borrow_mut();
         self.process.compute(state.protocol.call_overhead);
         // Windows and symmetric heaps are registered when they are made.

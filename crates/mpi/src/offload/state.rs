@@ -13,6 +13,8 @@ use fabriscope_platform::{Target, path_mtu};
 use fabriscope_units::Span;
 use fabriscope_verbs::{AppWords, Lid, MemoryId, Mtu, QpNum, Rkey};
 
+use super::super::one_sided::OneSided;
+
 /// How a job hands over, resolved from the library's part; sizes in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
@@ -126,11 +128,26 @@ pub(super) struct Order {
 
 #[derive(Debug, Clone)]
 pub(super) enum Work {
-    Collective { call: Call, algorithm: Algorithm, group: Group, index: u32 },
-    Send { to: u32, bytes: u32 },
-    Receive { from: u32 },
-    Put { target: u32, bytes: u32 },
-    Get { target: u32, bytes: u32 },
+    Collective {
+        call: Call,
+        algorithm: Algorithm,
+        group: Group,
+        index: u32,
+    },
+    Send {
+        to: u32,
+        bytes: u32,
+    },
+    Receive {
+        from: u32,
+    },
+    /// A put or get of so many bytes; between these addresses here and there, or between the beginnings of the buffers.
+    OneSided {
+        what: OneSided,
+        target: u32,
+        bytes: u32,
+        between: Option<(u64, u64)>,
+    },
     Product(Product),
 }
 

@@ -11,6 +11,7 @@ use fabriscope_verbs::{
     WatchId, Wc, WcStatus,
 };
 
+use super::super::one_sided::OneSided;
 use super::super::rounds::reduction_streams;
 use super::links::{DEPTH, Links, Next, Signal};
 use super::state::{ConnectionEnd, ContactOf, CrossedOf, Notice, OffloadState, Order, Product, Queues, RingOf, StagingOf, Work, WorkerId};
@@ -207,9 +208,10 @@ impl Worker {
                 let round = Round { receives: vec![piece(0).with(from)], ..Round::default() };
                 (Box::new(std::iter::once(round)), 0)
             }
-            Work::Put { target, bytes } | Work::Get { target, bytes } => {
-                let (sge, there) = (self.buffer(rank, bytes)?, self.remote(target)?);
-                let wr = if matches!(work, Work::Put { .. }) { SendWr::write(0, sge, there) } else { SendWr::read(0, sge, there) };
+            Work::OneSided { what, target, bytes, between } => {
+                let (mut sge, mut there) = (self.buffer(rank, bytes)?, self.remote(target)?);
+                (sge.addr, there.addr) = between.unwrap_or((sge.addr, there.addr));
+                let wr = if what == OneSided::Put { SendWr::write(0, sge, there) } else { SendWr::read(0, sge, there) };
                 let link = ConnectionEnd::Worker(self.desk.0.worker_of(target)?);
                 self.links.push(link, wr, Some(Signal::Moved((rank, number))))?;
                 (Box::new(std::iter::empty()), 1)

@@ -3,6 +3,7 @@
 //! Source: OpenSHMEM 1.5, §9.6 (a put returns when its source may be used again, a get when its bytes are here, the `_nbi` forms at once);
 //! UCX `ucp_put_nbx`: short puts go with the work request, those up to a limit through a buffer of the library, longer ones from where they are.
 //! Modelled: that, with a completion of each put and get; a send queue that is full, which holds the caller up; within a node the caller's core copies.
+//! Where workers on a DPU carry out what is one-sided, a put returns when its worker says that it is there.
 //! Not modelled: UCX asks for completions of short puts every so often, and by an empty request when a quiet comes.
 
 use std::cell::{Cell, RefCell};
@@ -198,6 +199,10 @@ impl Pe {
     }
     async fn put_off_node(&self, pe: u32, to: u64, from: u64, size: u32) -> Result<Option<Request>, ProgramError> {
         self.make_room(pe).await?;
+        if self.rank.hands_one_sided() {
+            // The worker takes the bytes from where they are.
+            return Ok(Some(self.rank.move_at(OneSided::Put, pe, (from, to), size)?));
+        }
         let aside = size > self.rank.inline_limit() && size <= self.job.0.bounce_limit;
         let from = if aside { self.set_aside(from, size)? } else { from };
         let at_once = aside || size <= self.rank.inline_limit();
@@ -237,6 +242,11 @@ impl Pe {
         while self.rank.under_way_to(pe)? >= self.rank.window() {
             self.rank.turn_for(&[]).await?;
         }
+        // What workers have is not in the send queue; the oldest ends first.
+        while self.rank.hands_one_sided() && self.pending.borrow().len() >= HANDED {
+            let oldest = self.pending.borrow_mut().remove(0);
+            self.rank.wait(oldest).await?;
+        }
         Ok(())
     }
     /// Copies a payload into a buffer of the library; there are more of them than requests may be outstanding to one PE.
@@ -273,5 +283,7 @@ const ASIDE: u64 = LARGEST_HEAP + (1 << 29);
 /// How many there are, and the size of each.
 const BOUNCES: u64 = 4096;
 const BOUNCE: u32 = 64 << 10;
+/// Puts and gets that a worker has at a time. Basis: assumed, descriptors of a line in a ring of 32 KiB.
+const HANDED: usize = 512;
 /// The largest symmetric heap.
 pub const LARGEST_HEAP: u64 = 2 << 30;

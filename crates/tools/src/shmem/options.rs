@@ -2,11 +2,14 @@
 //!
 //! Source: OMB 7.4, `osu_util_pgas.c`. The tools between pairs have no options: those here set what is fixed there.
 
+use fabriscope_mpi::OffloadSettings;
 use fabriscope_mpi::shmem::{LARGEST_HEAP, Operation};
 use fabriscope_platform::Target;
 use fabriscope_tool::UsageError;
 use fabriscope_tool::arguments::Meaning::Usual;
 use fabriscope_tool::arguments::{self, Opt, Takes, opt};
+use fabriscope_tool::mpi_for;
+use fabriscope_tool::offload::{OFFLOAD, OffloadOptions, WORKERS};
 
 use super::benchmark::{Benchmark, Family};
 use crate::osu::{self, Repeats};
@@ -19,6 +22,8 @@ pub(crate) const OPTIONS: &[Opt] = &[
     osu::pairs("pairs of PEs (message rates and atomics; default 1)"),
     opt('\0', "symmetric-size", Takes::Value("bytes"), Usual, "SHMEM_SYMMETRIC_SIZE (default: the library's)"),
     opt('\0', "algorithm", Takes::Value("name"), Usual, "another algorithm than the library's (collective operations)"),
+    OFFLOAD,
+    WORKERS,
     osu::HELP,
     osu::VERSION,
     osu::no_memory_limit("no memory is allocated; use -m for the largest message"),
@@ -40,6 +45,8 @@ pub(super) struct Settings {
     pub heap: bool,
     pub symmetric_size: Option<u64>,
     pub algorithm: Option<String>,
+    /// Workers on the DPU that carry out puts and gets.
+    pub offload: Option<OffloadSettings>,
 }
 
 impl Settings {
@@ -63,7 +70,9 @@ impl Settings {
             heap: true,
             symmetric_size: None,
             algorithm: None,
+            offload: None,
         };
+        let mut asked = OffloadOptions::default();
         let only = |typed: &str, what: &str| UsageError::Conflict {
             what: format!("{typed} is an option of {what}"),
             remedy: "leave it out".to_owned(),
@@ -87,6 +96,10 @@ impl Settings {
                     let text = given.value.as_deref().unwrap_or_default();
                     s.symmetric_size = Some(arguments::size(&given.typed, text, 1, LARGEST_HEAP)?);
                 }
+                "offload" | "workers" if matches!(family, Family::Atomics | Family::Collective(_)) => {
+                    return Err(only(&given.typed, "puts and gets, which workers on a DPU carry out"));
+                }
+                "offload" | "workers" => asked.take(given)?,
                 "algorithm" if collective => s.algorithm = given.value.clone(),
                 "algorithm" => return Err(only(&given.typed, "the collective operations")),
                 "help" => {
@@ -95,6 +108,13 @@ impl Settings {
                 "version" => return Err(UsageError::Help { text: super::report::title(benchmark) }),
                 _ => {}
             }
+        }
+        if asked != OffloadOptions::default() {
+            s.offload = asked.settle(tool, (false, true), s.pairs, mpi_for(tool, target)?, target)?;
+        }
+        if s.offload.is_some_and(|offload| offload.staged) {
+            let what = format!("{tool} --offload: one-sided operations need keys of the host's memory (GVMI)");
+            return Err(UsageError::Conflict { what, remedy: "use --offload dpu on a DPU that has them".to_owned() });
         }
         if s.sizes.is_empty() {
             let what = format!("{tool}: none of the sizes is a whole number of elements of {WORD} bytes");

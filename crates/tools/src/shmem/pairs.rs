@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use fabriscope_catalog::{Mpi, Shmem};
-use fabriscope_mpi::Width;
 use fabriscope_mpi::shmem::{Job, Pe};
+use fabriscope_mpi::{OffloadState, Width};
 use fabriscope_node::{Main, Process, ProgramError, Record, Ties};
 use fabriscope_platform::Target;
 use fabriscope_tool::{Placing, Prepared, Rows as Told, ToolOutput};
@@ -27,9 +27,11 @@ pub(super) fn prepare(settings: Arc<Settings>, (shmem, mpi): (&Shmem, &Mpi), tar
     let rows = if settings.benchmark.family == Family::Atomics { OPERATIONS.len() * 2 } else { settings.sizes.len() };
     let results: Record<Rows> = Record::new(vec![Vec::new(); rows]);
     let told = Told::default();
+    let inline = mpi.inline_limit.saturating_u32().min(target.max_inline);
+    let desk = settings.offload.map(|offload| OffloadState::new(offload, target, inline));
     let main = || -> Main {
-        let (settings, job, results) = (settings.clone(), job.clone(), (results.clone(), told.clone()));
-        Box::new(move |process| Box::pin(run(process, job, settings, results)))
+        let (settings, shared, results) = (settings.clone(), (job.clone(), desk.clone()), (results.clone(), told.clone()));
+        Box::new(move |process| Box::pin(run(process, shared, settings, results)))
     };
     let mains = (0..pes).map(|_| main()).collect();
     let placing = match target.layout.nodes {
@@ -37,14 +39,23 @@ pub(super) fn prepare(settings: Arc<Settings>, (shmem, mpi): (&Shmem, &Mpi), tar
         _ => Placing::Pairs { pairs: settings.pairs },
     };
     let remark = format!("{}: {}", shmem.library, if settings.heap { "buffers of the symmetric heap" } else { "static buffers" });
-    let finish = move || ToolOutput { remarks: vec![remark], ..report::pairs(&settings, &results.lock()) };
+    let by = settings.offload.map(|offload| format!("puts and gets: {offload}"));
+    let finish = move || ToolOutput { remarks: by.into_iter().chain([remark]).collect(), ..report::pairs(&settings, &results.lock()) };
     Prepared { placing, mains, ties: Ties::Any, finish: Box::new(finish), rows: told }
 }
 
-async fn run(process: Process, job: Job, s: Arc<Settings>, (results, told): (Record<Rows>, Told)) -> Result<(), ProgramError> {
+async fn run(
+    process: Process,
+    (job, desk): (Job, Option<OffloadState>),
+    s: Arc<Settings>,
+    (results, told): (Record<Rows>, Told),
+) -> Result<(), ProgramError> {
     let (me, pairs) = (process.rank(), s.pairs);
     let peer = if me < pairs { me + pairs } else { me - pairs };
     let pe = Pe::init(process, job, &[peer]).await?;
+    if let Some(desk) = &desk {
+        pe.memory().open_offload(desk).await?;
+    }
     let rows = results.lock().len();
     let tell = |done: &[Vec<[Span; 4]>]| told.tell((done.len(), rows), || report::pairs(&s, done).text);
     if me == 0 {

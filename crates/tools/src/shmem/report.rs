@@ -119,6 +119,7 @@ mod tests {
             heap: true,
             symmetric_size: None,
             algorithm: None,
+            offload: None,
         }
     }
 

@@ -268,3 +268,29 @@ fn workers_reduce_and_computing_hides_it() {
     cpu.copy_rate_long.value = half(*cpu.copy_rate_long);
     assert!(pure(&slow) > 1.1 * pure(&parts), "{} and {}", pure(&slow), pure(&parts));
 }
+
+/// A put of OpenSHMEM that a worker carries out takes the hand-over, the worker and the word more than the host's own; the overlap is that
+/// of a core that only hands over.
+#[test]
+fn puts_of_openshmem_go_by_workers() {
+    let parts = parts("lab-bluefield-2");
+    let time = |line: &str| {
+        let output = run(&parts, (2, 1), line).0;
+        output.points.iter().find(|point| point.metric == "latency").unwrap().value
+    };
+    for (tool, least) in [("osu_oshm_put", 2.0), ("osu_oshm_get", 1.5), ("osu_oshm_put_nb", 2.0), ("osu_oshm_get_nb", 1.5)] {
+        let [own, handed] = ["", "--offload dpu"].map(|how| time(&format!("{tool} {how} -m 4096:4096 -i 3 -x 1 heap")));
+        assert!(handed > own + least && handed < own + 6.0, "{tool}: {own} and {handed}");
+    }
+    // As long as a row of them is in the worker's hands the host goes on; the oldest is waited for.
+    let rate = |how: &str| run(&parts, (2, 1), &format!("osu_oshm_put_mr_nb {how} -m 8:8 -i 600 -x 10 heap")).0.points[0].value;
+    assert!(rate("--offload dpu") > 0.1e6 && rate("--offload dpu") < rate(""), "{} and {}", rate("--offload dpu"), rate(""));
+    for (line, expected) in [
+        ("osu_oshm_atomics --offload dpu heap", "an option of puts and gets"),
+        ("osu_oshm_barrier --offload dpu", "an option of puts and gets"),
+        ("osu_oshm_put --offload dpu-staged heap", "one-sided operations need keys of the host's memory"),
+    ] {
+        let message = prepared(&parts, (2, 1), line).err().unwrap().to_string();
+        assert!(message.contains(expected), "{line}: {message}");
+    }
+}

@@ -4,8 +4,8 @@ use crate::machine;
 
 use fabriscope_catalog::{ResolvedCluster, SingleElement};
 use fabriscope_collectives::{Algorithm, Call, Kind};
-use fabriscope_mpi::Width;
 use fabriscope_mpi::shmem::{Job, Operation, Pe, Relation};
+use fabriscope_mpi::{OffloadSettings, OffloadState, Width};
 use fabriscope_node::{Main, ProgramError, Record};
 use fabriscope_units::{Bytes, Span};
 use machine::{column, execute, latency, parts, ri2, run_on, target};
@@ -320,4 +320,41 @@ fn what_is_not_there_is_refused() {
     assert!(beyond.contains("beyond its symmetric heap of 1048576 bytes"), "{beyond}");
     let odd = job(&machine, 2, |pe| async move { pe.inc(1 - pe.me(), (12, Width::Eight)).await }).unwrap_err();
     assert!(odd.contains("an atomic of 8 bytes at offset 12, which is not aligned"), "{odd}");
+}
+
+/// Workers on the DPU move bytes between the places that were named, both ways.
+#[test]
+fn workers_put_and_get_where_they_should() {
+    let parts = parts("lab-bluefield-2");
+    let target = target(&parts);
+    let (shmem, mpi) = (target.shmem.clone().unwrap(), target.mpi.clone().unwrap());
+    let mut settings = OffloadSettings::of(mpi.offload.as_ref().unwrap(), false);
+    settings.everything = true;
+    let (job, desk) = (Job::new(&shmem, &mpi, &target, (2, 1 << 20), true), OffloadState::new(settings, &target, 64));
+    let main = |_| -> Main {
+        let (job, desk) = (job.clone(), desk.clone());
+        Box::new(move |process| {
+            Box::pin(async move {
+                let pe = Pe::init_all(process, job).await?;
+                pe.memory().expose(0, 1 << 20)?;
+                pe.memory().open_offload(&desk).await?;
+                let mine = [u8::try_from(pe.me() + 1).unwrap(); 64];
+                pe.memory().store(256, &mine)?;
+                pe.synchronise().await?;
+                let peer = 1 - pe.me();
+                pe.put(peer, 4096, 256, 64).await?;
+                pe.get_nbi(peer, 8192, 256, 64).await?;
+                pe.quiet().await?;
+                pe.synchronise().await?;
+                for place in [4096, 8192] {
+                    let mut found = [0; 66];
+                    pe.memory().load(place - 1, &mut found)?;
+                    let theirs = u8::try_from(peer + 1).unwrap();
+                    assert!(found[1..65].iter().all(|byte| *byte == theirs) && found[0] == 0 && found[65] == 0, "{place}: {found:?}");
+                }
+                pe.synchronise().await
+            })
+        })
+    };
+    execute(&parts, (0..2).map(main).collect()).unwrap();
 }
