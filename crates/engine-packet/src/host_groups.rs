@@ -94,7 +94,7 @@ impl<'a> HostGroups<'a> {
     pub fn adapter(&self, host: u32, first: u32) -> (Adapter, Pipeline) {
         let number = self.cluster.group_at(host);
         let group = &self.groups[number];
-        let mut adapter = Adapter::new(config(group.parts, host, group.congestion.clone()));
+        let mut adapter = Adapter::new(config(group, host));
         let iommu = group.parts.iommu();
         // What may be between fetch and wire covers a read whose address has to be looked up.
         let walk = iommu.map_or(Span::ZERO, |(limits, _)| limits.walk);
@@ -135,7 +135,8 @@ pub(crate) fn check_reach(cluster: &Cluster) -> Result<(), EngineError> {
     Ok(())
 }
 
-fn config(parts: &ResolvedCluster, host: u32, congestion: Settings) -> AdapterConfig {
+fn config(group: &HostGroup<'_>, host: u32) -> AdapterConfig {
+    let parts = group.parts;
     // Adapters with larger packets have them for other services only, where they do not say so.
     let standard = Mtu::from_bytes(parts.mtu).unwrap_or(Mtu::B4096).bytes();
     let datagram_mtu = parts.sole().node.nic.datagram_max.as_ref().map_or(standard, |most| **most);
@@ -147,14 +148,14 @@ fn config(parts: &ResolvedCluster, host: u32, congestion: Settings) -> AdapterCo
     let rnic = NicConfig {
         lid: Lid(host),
         link_layer,
-        congestion,
+        congestion: group.congestion.clone(),
         datagram_mtu,
         coalescing,
         iwarp,
         any_order,
         subnet,
         iommu: parts.iommu().is_some(),
-        triggered: parts.sole().node.nic.costs().triggered,
+        triggered: group.costs.triggered,
     };
     AdapterConfig { rnic, ip: Some(timing::ip(parts)), hfi: timing::onload(parts) }
 }

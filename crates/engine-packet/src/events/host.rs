@@ -17,12 +17,14 @@ impl World<'_> {
     /// Entries are in the NIC: it may send.
     pub(crate) fn work(&mut self, now: Time, host: u32, qp: QpNum, through: WqeIndex) {
         self.host(host).adapter().doorbell(now, qp, through);
+        if qp == QpNum::TRIGGERED {
+            return self.plan_triggered(host);
+        }
         self.transmit(now, host);
-        self.plan_triggered(host);
     }
 
     /// Plans what counters have triggered.
-    #[inline]
+    #[cold]
     fn plan_triggered(&mut self, host: u32) {
         while let Some(at) = self.host(host).nic().poll_triggered() {
             self.queue.push(at, Event::triggered(host));
@@ -47,12 +49,15 @@ impl World<'_> {
     /// A message of a peer is there, its last byte in memory at `visible`.
     fn landed(&mut self, client: &mut impl Client, host: u32, landed: Landed, (freed, visible): (Time, Time)) {
         let nic = self.host(host).nic();
-        if nic.counts_messages() {
+        let counts = nic.counts_messages();
+        if counts {
             nic.count_landed(freed, &landed);
         }
         nic.landed(visible, landed);
         client.visible(self, host, None, visible);
-        self.plan_triggered(host);
+        if counts {
+            self.plan_triggered(host);
+        }
     }
 
     /// Builds packets while there is room between fetch and wire.

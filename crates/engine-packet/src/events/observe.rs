@@ -200,8 +200,8 @@ impl World<'_> {
         let links = self.links.ends.len() as u32 / self.links.vls;
         let own = (0..links).filter_map(|link| {
             let (part, place) = self.links.slots.of(link * self.links.vls);
-            let (packets, bytes) = *observer.loads.get(place / self.links.vls as usize).filter(|_| part == self.links.part)?;
             let number = place / self.links.vls as usize;
+            let (packets, bytes) = *observer.loads.get(number).filter(|_| part == self.links.part)?;
             let rested = |level: &LinkLevel| level.rested(number, self.links.wires[number].free, now);
             let rested = self.links.link_level.as_deref().map_or(Span::ZERO, rested);
             (packets > 0).then_some(LinkLoad { link, packets, bytes, rested })
