@@ -16,6 +16,7 @@ use fabriscope_catalog::Mpi;
 use fabriscope_collectives::{Algorithm, Amount, Buffer, Call, Group, Kind, Message, Outline, Outlines, Round};
 use fabriscope_mpi::{OffloadSettings, OffloadState, Packing, Protocol};
 use fabriscope_platform::{Layout, Processor, Target};
+use fabriscope_tool::offload::needs_keys;
 use fabriscope_tool::{Data, UsageError, algorithm, mpi_for};
 use fabriscope_units::{Bytes, Span};
 
@@ -385,8 +386,7 @@ fn workers(
     let one_sided = handed == Handed::OneSided;
     let settings = common.offload.settle(tool, (!one_sided, one_sided), target.layout.per_node, mpi, target)?;
     if settings.is_some_and(|settings| settings.staged) && one_sided {
-        let what = format!("{tool} --offload: one-sided operations need keys of the host's memory (GVMI)");
-        return Err(conflict(what, "use --offload dpu on a DPU that has them"));
+        return Err(needs_keys(tool));
     }
     let inline = mpi.inline_limit.saturating_u32().min(target.max_inline);
     Ok(settings.map(|settings| (settings, OffloadState::new(settings, target, inline))))

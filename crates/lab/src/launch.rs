@@ -219,9 +219,8 @@ impl<'a> Launch<'a> {
     fn prepared(&self, cluster: Option<&Cluster>) -> Result<Prepared, LaunchError> {
         let layout = self.layout.unwrap_or_else(|| layout(self.parts, None, None));
         let mut target = Target::common(self.parts, layout, self.binding.clone())?;
-        let watched =
-            self.traced || self.timeline.is_some() || !self.taps.is_empty() || self.counting != Counting::Off || self.faults.is_some();
-        let watched = watched || self.link_loads == Watch::On;
+        let noted = self.counting != Counting::Off || self.link_loads == Watch::On;
+        let watched = self.traced || self.timeline.is_some() || !self.taps.is_empty() || noted || self.faults.is_some();
         target.every_iteration = watched || self.every_iteration || self.parts.is_random();
         if let (Some(cluster), Tool::NcclTests(_) | Tool::Xccl(_)) = (cluster, self.tool) {
             // What these find on a node depends on its kind: which nodes they get is known before they start.

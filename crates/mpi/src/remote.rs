@@ -25,9 +25,7 @@ impl Rank {
         self.needs_rdma(target)?;
         if self.hands_one_sided() {
             let between = (self.user()? + here, self.peer_user(target)? + there);
-            if let Some(handed) = self.hand_between(what, target, size, Some(between)) {
-                return handed;
-            }
+            return self.hand_between(what, target, size, Some(between));
         }
         let state = &mut *self.state.borrow_mut();
         self.process.compute(state.protocol.call_overhead);

@@ -141,10 +141,19 @@ impl Rank {
             self.turn().await?;
         }
         self.process.compute(self.state.borrow().protocol.send_overhead);
+        self.free_sends().await;
         if let Some(own) = self.triggered.borrow().as_ref() {
             own.begin(&self.process)?;
         }
         Ok(Request(Carried::Triggered(number)))
+    }
+
+    /// Takes the completions that are there: requests before them make room in the send queues.
+    async fn free_sends(&self) {
+        let Some((nic, cq)) = self.triggered.borrow().as_ref().map(|own| (own.nic, own.cq)) else { return };
+        while self.process.earliest(&[(nic, cq)], &[]).is_some_and(|at| at <= self.process.now()) {
+            self.process.poll_cq(nic, cq, POLL_BATCH).await;
+        }
     }
 
     /// What tells of the barriers that are outstanding.
@@ -191,12 +200,6 @@ impl TriggeredBarrier {
         let number = self.begun.get();
         self.begun.set(number + 1);
         let set = set_of(number);
-        while process.earliest(&[(self.nic, self.cq)], &[]).is_some_and(|at| at <= process.now()) {
-            let now = process.now();
-            let mut over = Vec::new();
-            process.nic(self.nic, |n| n.poll_cq(now, self.cq, POLL_BATCH, &mut over));
-            process.compute(process.cpu().poll_hit * over.len() as u64);
-        }
         if let Some(first) = self.rounds.first() {
             for (peer, round) in &first.sends {
                 let (qp, wr) = self.message(*peer, set, *round)?;

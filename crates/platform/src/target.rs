@@ -85,8 +85,8 @@ pub struct Target {
     pub processor: Option<Processor>,
     /// What loads of its cores take on their way to memory; why nobody can tell where parts do not say it.
     pub loads: Result<Loads, Untold>,
-    /// Name of the adapters, where they have counting events and triggered operations.
-    pub triggered: Option<String>,
+    /// The adapters have counting events and triggered operations.
+    pub triggered: bool,
     /// The cores on its adapters, where these have some.
     pub cores: Option<AdapterCores>,
     /// Defaults of perftest, if the cluster's software has them; otherwise the tool's own.
@@ -183,7 +183,7 @@ impl Target {
             shmem: parts.sole().software.shmem.clone().filter(|shmem| shmem.provided),
             unordered: nic.any_order || nic.interface == Interface::Efa,
             dpu: DpuTarget::of(&parts.sole().node),
-            triggered: nic.triggered.is_some().then(|| nic.name.clone()),
+            triggered: nic.triggered.is_some(),
             aggregation: parts.switch.as_ref().and_then(|switch| Some((switch.name.clone(), switch.aggregation.clone()?))),
             processor: Processor::of(&parts.sole().node.cpu, parts.sole().node.sockets),
             loads: Loads::of(&parts.sole().node),

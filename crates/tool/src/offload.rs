@@ -19,6 +19,13 @@ pub const OFFLOAD: Opt = opt(
 /// `--workers` of a tool.
 pub const WORKERS: Opt = opt('\0', "workers", Takes::Value("count"), Usual, "workers on the DPU of each node (not of the real tool)");
 
+/// What `tool` cannot do through the memories of the DPUs.
+#[must_use]
+pub fn needs_keys(tool: &str) -> UsageError {
+    let what = format!("{tool} --offload: one-sided operations need keys of the host's memory (GVMI)");
+    UsageError::Conflict { what, remedy: "use --offload dpu on a DPU that has them".to_owned() }
+}
+
 /// What the command line says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OffloadOptions {
@@ -56,9 +63,9 @@ impl OffloadOptions {
         });
         Ok(())
     }
-    /// Whether the DPU was asked for by name.
+    /// Whether somebody in place of the host was asked for by name.
     pub fn is_explicit(&self) -> bool {
-        matches!(self.how, Some(How::Dpu | How::Staged))
+        matches!(self.how, Some(How::Dpu | How::Staged | How::Triggered))
     }
     /// Whether triggered operations of the adapter were.
     pub fn is_triggered(&self) -> bool {

@@ -91,11 +91,6 @@ impl FlowTable {
         self.held += u64::from(rule.active < Time::MAX);
         self.rules.insert(flow.masked(self.granularity), rule);
     }
-    /// Flows that are known.
-    #[must_use]
-    pub fn known(&self) -> u64 {
-        self.rules.len() as u64
-    }
 }
 
 #[cfg(test)]

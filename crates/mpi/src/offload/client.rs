@@ -142,19 +142,18 @@ impl Rank {
 
     /// The same of a one-sided operation.
     pub(in super::super) fn hand_one_sided(&self, what: OneSided, target: u32, bytes: u32) -> Option<Result<Request, ProgramError>> {
-        self.hand_between(what, target, bytes, None)
+        self.hands_one_sided().then(|| self.hand_between(what, target, bytes, None))
     }
-    /// The same between two addresses, in the memory of this rank and in that of `target`.
+    /// Hands over a put or get between two addresses, in the memory of this rank and in that of `target`, or between the beginnings of the
+    /// buffers.
     pub(in super::super) fn hand_between(
         &self,
         what: OneSided,
         target: u32,
         bytes: u32,
         between: Option<(u64, u64)>,
-    ) -> Option<Result<Request, ProgramError>> {
-        let door = self.door.borrow();
-        let door = door.as_ref().filter(|door| door.desk.0.settings.everything)?;
-        Some(door.ask(&self.process, MESSAGE, Work::OneSided { what, target, bytes, between }, 0))
+    ) -> Result<Request, ProgramError> {
+        self.door()?.ask(&self.process, MESSAGE, Work::OneSided { what, target, bytes, between }, 0)
     }
     /// Whether one-sided operations go to the worker.
     pub(in super::super) fn hands_one_sided(&self) -> bool {

@@ -11,6 +11,7 @@ use super::frame::Frame;
 use super::interface::Interface;
 use super::moderation::Moderation;
 use super::queue::{Landed, Queue};
+use super::switching::Switching;
 
 /// For the adapter and for whoever asks what switching takes.
 impl Interface {
@@ -19,17 +20,20 @@ impl Interface {
     pub fn switching(&self) -> Option<Usage> {
         Some(self.switching.as_ref()?.switch.usage())
     }
+    /// The switch does something for the machine of a queue, to which what that takes of the host's cores is charged.
+    fn switch_for<R>(&mut self, queue: usize, act: impl FnOnce(&mut Switching) -> R) -> Option<R> {
+        let switching = self.switching.as_mut()?;
+        let before = switching.switch.usage().host;
+        let result = act(switching);
+        self.queues[queue].handled += switching.switch.usage().host - before;
+        Some(result)
+    }
     /// A frame goes down to the adapter, through the switch if there is one.
     pub(super) fn post(&mut self, frame: Frame, queue: usize) {
-        match &mut self.switching {
-            Some(switching) => {
-                let before = switching.switch.usage().host;
-                switching.post(frame, queue);
-                let took = switching.switch.usage().host - before;
-                self.queues[queue].handled += took;
-            }
-            None => self.outgoing.push_back(frame),
+        if self.switching.is_none() {
+            return self.outgoing.push_back(frame);
         }
+        self.switch_for(queue, |switching| switching.post(frame, queue));
     }
     /// Frames that have not left.
     pub(super) fn waiting(&self) -> usize {
@@ -37,27 +41,26 @@ impl Interface {
     }
     /// What landed for the program of a queue passes the switch: the queue it goes to, and when; `None` if it was dropped.
     pub(super) fn switch_up(&mut self, at: Time, landed: &Landed, queue: usize) -> Option<(usize, Time)> {
-        let Some(switching) = &mut self.switching else { return Some((queue, at)) };
+        let Some(switching) = &self.switching else { return Some((queue, at)) };
         let Some((flow, bytes)) = landed.flow() else { return Some((queue, at)) };
         if switching.is_host() {
             return Some((self.bringer(queue), at));
         }
         let work = Work::packet(Bytes(self.settings.outer(bytes).into()));
-        let before = switching.switch.usage().host;
-        let passed = switching.switch.receive(at, flow, queue, work);
-        self.queues[queue].handled += switching.switch.usage().host - before;
-        passed.map(|(at, _)| (queue, at))
+        let (at, _) = self.switch_for(queue, |switching| switching.switch.receive(at, flow, queue, work))??;
+        Some((queue, at))
     }
     /// The host's core has brought up what is for a machine: it goes over the machine's ring.
     pub(super) fn hand_over(&mut self, now: Time, landed: &Landed, queue: usize) {
-        let Some(switching) = &mut self.switching else { return };
         let Some((flow, bytes)) = landed.flow() else { return };
-        let before = switching.switch.usage().host;
-        let verdict = switching.switch.decide(now, flow, queue);
-        // Its packets were decrypted one by one; only the ring is left.
-        let (at, _) = switching.switch.pass_ring(verdict, Work { packets: 0, bytes: Bytes(bytes.into()) });
-        self.queues[queue].handled += switching.switch.usage().host - before;
-        self.queues[queue].add(at, *landed, self.settings.kernel.interrupt);
+        let over_ring = |switching: &mut Switching| {
+            let verdict = switching.switch.decide(now, flow, queue);
+            // Its packets were decrypted one by one; only the ring is left.
+            switching.switch.pass_ring(verdict, Work { packets: 0, bytes: Bytes(bytes.into()) })
+        };
+        if let Some((at, _)) = self.switch_for(queue, over_ring) {
+            self.queues[queue].add(at, *landed, self.settings.kernel.interrupt);
+        }
     }
     /// The host's queue from which what is for the program of a queue is brought up.
     fn bringer(&mut self, queue: usize) -> usize {

@@ -57,7 +57,8 @@ impl Switching {
         let heads = self.lanes.iter().filter_map(VecDeque::front);
         heads.map(|head| head.leaves.unwrap_or(head.frame.ready)).min()
     }
-    /// Lanes begin with what is first in them by `now`: it takes its turn among what comes up. `charge` is told whose core time that is.
+    /// Lanes begin with what is first in them by `now`: it takes its turn among what comes up. `charge` is told for which
+    /// machine a core of the host was busy with it.
     pub fn start(&mut self, settings: &Settings, now: Time, mut charge: impl FnMut(usize, Span)) {
         let whole = self.is_host();
         for (lane, frames) in self.lanes.iter_mut().enumerate() {
@@ -68,7 +69,9 @@ impl Switching {
             };
             let (leaves, took) = self.switch.pass(Verdict { lane: of(lane), from: head.frame.ready }, work);
             head.leaves = Some(leaves);
-            charge(head.machine, took);
+            if self.switch.settings().software.of_host {
+                charge(head.machine, took);
+            }
         }
     }
     /// The lane whose next packet has passed by `now`; of several the one whose packet passed first.

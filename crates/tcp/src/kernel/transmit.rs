@@ -5,7 +5,7 @@ use fabriscope_units::{Span, Time};
 use super::datagram::{Datagram, DatagramSocketId};
 use super::frame::{Carried, Content, Cut, Frame, Outgoing};
 use super::interface::Interface;
-use super::settings::{Framing, Settings};
+use super::settings::Framing;
 use super::socket::SocketId;
 
 /// For the adapter.
@@ -17,12 +17,8 @@ impl Interface {
         let frame = match &mut self.switching {
             None => self.outgoing.front_mut().filter(|frame| frame.ready <= now)?,
             Some(switching) => {
-                let (queues, host) = (&mut self.queues, switched_by_host(settings));
-                switching.start(settings, now, |machine, took| {
-                    if host {
-                        queues[machine].handled += took;
-                    }
-                });
+                let queues = &mut self.queues;
+                switching.start(settings, now, |machine, took| queues[machine].handled += took);
                 let next = switching.passed(now)?;
                 lane = Some(next);
                 switching.head(next)?
@@ -120,11 +116,6 @@ impl Interface {
         let queue = self.datagram_sockets[socket.0 as usize].queue;
         self.post(Frame::of(ready, remote, Content::Datagram { socket, whole }), queue);
     }
-}
-
-/// Whether the cores that switch are the host's.
-fn switched_by_host(settings: &Settings) -> bool {
-    settings.switching.as_ref().is_some_and(|switching| switching.software.of_host)
 }
 
 /// What makes a connection send.

@@ -178,17 +178,16 @@ impl Plan {
     /// Who carries it out in place of the ranks, where somebody does.
     pub fn offloaded(&self, tool: &str, mpi: &Mpi, target: &Target) -> Result<Option<Offloaded>, UsageError> {
         let conflict = |what: String, remedy: String| Err(UsageError::Conflict { what, remedy });
-        if self.offload.is_triggered() && self.operation == Kind::Barrier {
-            return match target.triggered {
-                Some(_) => Ok(Some(Offloaded::Triggered)),
-                None => {
-                    let remedy = "use adapters with [triggered]: --on lab-bxi, or a cluster on Slingshot 11".to_owned();
-                    conflict(format!("{tool} --offload triggered: the adapters of this cluster count no messages"), remedy)
-                }
-            };
+        let triggered = self.offload.is_triggered();
+        if triggered && self.operation == Kind::Barrier {
+            if target.triggered {
+                return Ok(Some(Offloaded::Triggered));
+            }
+            let remedy = "use adapters with [triggered]: --on lab-bxi, or a cluster on Slingshot 11".to_owned();
+            return conflict(format!("{tool} --offload triggered: the adapters of this cluster count no messages"), remedy);
         }
         let beside = self.form != Form::Blocking;
-        if self.offload.is_explicit() {
+        if self.offload.is_explicit() && !triggered {
             if !beside {
                 let remedy = "leave it out, or run the non-blocking form: osu_i…".to_owned();
                 return conflict(format!("{tool} waits inside the call, and --offload is for computation beside it"), remedy);

@@ -15,7 +15,7 @@ use super::benchmark::{Benchmark, Body};
 use super::buffers::Buffers;
 use super::sync::Sync;
 use crate::osu::{self, Repeats};
-use fabriscope_tool::offload::{OFFLOAD, OffloadOptions, WORKERS};
+use fabriscope_tool::offload::{OFFLOAD, OffloadOptions, WORKERS, needs_keys};
 
 pub(crate) const OPTIONS: &[Opt] = &[
     osu::message_size("smallest and largest message in bytes"),
@@ -148,7 +148,7 @@ impl Settings {
                 ("workers on a DPU reach no memory of GPUs", "use buffers in host memory")
             }
             _ if self.benchmark.update().is_some() => ("workers on a DPU do puts and gets, and no updates", "leave --offload out"),
-            (true, true) => ("one-sided operations need keys of the host's memory (GVMI)", "use --offload dpu on a DPU that has them"),
+            (true, true) => return Err(needs_keys(tool)),
             _ if self.window > MOST_OFFLOADED => ("a rank hands over 2048 messages at a time at the most", "use a smaller window: -W"),
             _ => return Ok(()),
         };

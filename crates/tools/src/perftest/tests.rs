@@ -31,7 +31,7 @@ fn target() -> Target {
         shmem: None,
         unordered: false,
         dpu: None,
-        triggered: None,
+        triggered: false,
         aggregation: None,
         processor: None,
         loads: Err(fabriscope_platform::loads::Untold { what: String::new(), remedy: String::new() }),

@@ -9,7 +9,7 @@ use fabriscope_tool::UsageError;
 use fabriscope_tool::arguments::Meaning::Usual;
 use fabriscope_tool::arguments::{self, Opt, Takes, opt};
 use fabriscope_tool::mpi_for;
-use fabriscope_tool::offload::{OFFLOAD, OffloadOptions, WORKERS};
+use fabriscope_tool::offload::{OFFLOAD, OffloadOptions, WORKERS, needs_keys};
 
 use super::benchmark::{Benchmark, Family};
 use crate::osu::{self, Repeats};
@@ -113,8 +113,7 @@ impl Settings {
             s.offload = asked.settle(tool, (false, true), s.pairs, mpi_for(tool, target)?, target)?;
         }
         if s.offload.is_some_and(|offload| offload.staged) {
-            let what = format!("{tool} --offload: one-sided operations need keys of the host's memory (GVMI)");
-            return Err(UsageError::Conflict { what, remedy: "use --offload dpu on a DPU that has them".to_owned() });
+            return Err(needs_keys(tool));
         }
         if s.sizes.is_empty() {
             let what = format!("{tool}: none of the sizes is a whole number of elements of {WORD} bytes");
