@@ -89,11 +89,11 @@ pub use part::{Bottleneck, Convolution, Convolutional, Crossing, Linear, NetLaye
 pub use part::{Bus, LinkFrame};
 pub use part::{CallsOverRdma, CallsOverStreams, OneSidedFetch, RpcLibrary, ShuffleJob, ShuffleLibrary};
 pub use part::{CollectiveRule, CollectiveRules, MapBy, MpiTransport, Occasion};
+pub use part::{CompressionEngine, Engine, Engines, PacketPipeline, PipelineStage, StageKind, SwitchingCosts};
 pub use part::{Controller, Drive, FileSystem, Medium, Positioning, PublishedRates, Routers, Servers, Uplinks};
 pub use part::{CoreLoads, CxlCredits, CxlFlit, CxlLink, CxlPeer, CxlPool, CxlSharing, DramTiming};
 pub use part::{Dpu, DpuMode, Offload};
 pub use part::{EachRegistration, MulticastProtocol};
-pub use part::{Engine, Engines, PacketPipeline, PipelineStage, StageKind, SwitchingCosts};
 pub use part::{ExpertLibrary, Poster, TokenForwarding};
 pub use part::{Experts, Latent, Model, Transformer};
 pub use part::{GpuDirect, GpuPeers, GpuProtocol, Nearness, Registration};

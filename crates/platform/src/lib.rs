@@ -5,6 +5,7 @@
 
 mod address;
 mod binding;
+mod compression;
 mod dpu;
 mod gpu;
 mod links;
@@ -16,6 +17,7 @@ mod unlike;
 
 pub use address::PciAddress;
 pub use binding::Binding;
+pub use compression::{CompressionTarget, EngineMemory, EngineUser};
 pub use dpu::{AdapterCores, DpuTarget};
 pub use gpu::{GpuTarget, Reduction, ScaleUpSwitches};
 pub use links::links_of_gpu;

@@ -7,6 +7,7 @@ use fabriscope_catalog::{
 use fabriscope_wire::Mtu;
 
 use crate::binding::Binding;
+use crate::compression::CompressionTarget;
 use crate::dpu::{AdapterCores, DpuTarget};
 use crate::gpu::GpuTarget;
 use crate::loads::{Loads, Untold};
@@ -89,6 +90,8 @@ pub struct Target {
     pub triggered: bool,
     /// The cores on its adapters, where these have some.
     pub cores: Option<AdapterCores>,
+    /// The engine for compression on its adapters, where these have one.
+    pub compression: Option<CompressionTarget>,
     /// Defaults of perftest, if the cluster's software has them; otherwise the tool's own.
     pub perftest: Option<Perftest>,
     /// Libraries that exchange tokens among experts, by name, and through what each drives adapters.
@@ -124,7 +127,7 @@ impl Target {
             return Ok(first);
         }
         let conflict = |what: String| Err(Unlike { what });
-        let mut common = Target { nodes: parts.nodes(), dpu: None, nccl: None, processor: None, cores: None, ..first };
+        let mut common = Target { nodes: parts.nodes(), dpu: None, nccl: None, processor: None, cores: None, compression: None, ..first };
         for (target, group) in targets.zip(&parts.groups[1..]) {
             let own = &parts.groups[0];
             if target.interface != common.interface || target.rdma != common.rdma {
@@ -188,6 +191,7 @@ impl Target {
             processor: Processor::of(&parts.sole().node.cpu, parts.sole().node.sockets),
             loads: Loads::of(&parts.sole().node),
             cores: parts.sole().node.dpu.as_ref().and_then(AdapterCores::of),
+            compression: CompressionTarget::of(&parts.sole().node),
             perftest: parts.sole().software.perftest.clone().or_else(|| parts.perftest.perftest.clone()),
             experts: parts.experts.iter().filter_map(|part| Some((part.name.clone(), part.interface, part.experts.clone()?))).collect(),
             nvme_offload: nic.nvme.clone(),

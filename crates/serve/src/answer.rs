@@ -11,6 +11,7 @@ use fabriscope_report::figure::{Figure, Panel};
 use fabriscope_report::render::html::{self, Page, Part};
 use fabriscope_report::render::{Renderer, Text};
 use fabriscope_report::{Cell, Column, Grid};
+use fabriscope_tools::Tool;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -93,6 +94,10 @@ fn shown(page: &mut Page, outcome: &Outcome) {
 }
 
 fn run(catalog: &Catalog, question: &Question, job: &Job) -> Result<Outcome, Refused> {
+    if Tool::by_name(&job.tool).is_ok_and(Tool::reads_files) {
+        let message = format!("{} reads a file, and nobody reads files here by asking", job.tool);
+        return Err(Refused::told(message, format!("run `fabriscope bench {}` on the command line", job.tool)));
+    }
     let parts = cluster(catalog, question)?;
     let mut bench = fabriscope::bench(&job.tool, OnCluster::from(&parts)).args(job.options.clone()).catalog(catalog).seed(question.seed);
     if let Some(nodes) = job.nodes {
@@ -299,6 +304,8 @@ mod tests {
         assert!(refused("cluster=ri3&tool=osu_bw").contains("ri2"));
         assert!(refused("cluster=ri2&tool=osu_bww").contains("osu_bw"));
         assert!(refused("cluster=ri2&tool=osu_bw&options=--no-such").contains("--no-such"));
+        let files = refused("cluster=lab-bluefield-2&tool=dpdk-test-compress-perf&options=--input-file Cargo.toml");
+        assert!(files.contains("nobody reads files"), "{files}");
         assert!(refused("cluster=ri2&tool=osu_bw&link=none-such").starts_with("ri2 with link none-such"));
         assert!(refused("view=links&cluster=gh200-1&pattern=ring").contains("gh200-1"));
         assert!(refused("cluster=lumi:lumi-c&tool=osu_bw&link=fdr").contains("group"));

@@ -52,7 +52,8 @@ fn clusters(catalog: &Catalog) -> Result<String, CatalogError> {
 
 fn tools() -> String {
     let mut groups: Vec<(&str, String)> = Vec::new();
-    for tool in Tool::all() {
+    // Nobody reads files of the server by asking.
+    for tool in Tool::all().filter(|tool| !tool.reads_files()) {
         let suite = match tool.traits().suite {
             Suite::Perftest => "perftest",
             Suite::Omb => "OSU Micro-Benchmarks (MPI)",
@@ -66,6 +67,7 @@ fn tools() -> String {
             Suite::Hccl => "HCL",
             Suite::Wafer => "wafers",
             Suite::Memory => "memories of a node",
+            Suite::Dpu => "engines of DPUs",
             Suite::Single => "others",
         };
         let words = option(tool.name(), &format!("{}: {}", tool.name(), tool.about()));

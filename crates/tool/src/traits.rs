@@ -29,6 +29,8 @@ pub enum Suite {
     Wafer,
     /// Loads and stores of cores.
     Memory,
+    /// Programs on engines of DPUs.
+    Dpu,
     /// A program that stands alone.
     Single,
 }
@@ -66,6 +68,8 @@ pub enum Operation {
     Copy,
     /// An iteration of a solver.
     Iteration,
+    /// Compression of what lies in memory, and the way back.
+    Compression,
 }
 
 /// What the program prints of it.

@@ -3,10 +3,11 @@
 //! Each family parses the tools' own command lines, runs the tools' own loops, and prints the tools' own bytes: [`perftest`] on verbs,
 //! [`omb`], [`collective`] and [`scattered`] on the MPI library of `fabriscope-mpi`, [`shmem`] on its OpenSHMEM, [`nccl_tests`] and [`xccl`] on the
 //! collective library of `fabriscope-nccl-runtime`, [`hccl`] on HCL, [`sockets`] on the kernel's TCP, [`gpu`] on the GPUs of a node, [`wafer`] on the
-//! cores of a wafer, [`memory`] on those of a node. [`Tool`] finds a
+//! cores of a wafer, [`memory`] on those of a node, [`compress`] on the engine of a DPU. [`Tool`] finds a
 //! program by its name.
 
 pub mod collective;
+pub mod compress;
 pub mod experts;
 pub mod gpu;
 pub mod hccl;

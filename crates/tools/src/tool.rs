@@ -12,6 +12,7 @@ use fabriscope_tool::{Prepared, Traits, UsageError};
 use fabriscope_units::Bytes;
 
 use crate::collective;
+use crate::compress;
 use crate::experts;
 use crate::gpu;
 use crate::hccl;
@@ -64,6 +65,8 @@ pub enum Tool {
     Wafer(wafer::WaferTool),
     /// A program on the memories of a node.
     Memory(memory::MemoryTool),
+    /// `dpdk-test-compress-perf`.
+    Compress,
 }
 
 impl Tool {
@@ -86,6 +89,7 @@ impl Tool {
             .chain([Tool::Hccl])
             .chain(wafer::TOOLS.into_iter().map(Tool::Wafer))
             .chain(memory::TOOLS.into_iter().map(Tool::Memory))
+            .chain([Tool::Compress])
     }
     /// The tool of this name.
     ///
@@ -121,6 +125,7 @@ impl Tool {
             Tool::Hccl => hccl::NAME,
             Tool::Wafer(tool) => tool.name(),
             Tool::Memory(tool) => tool.name(),
+            Tool::Compress => compress::NAME,
         }
     }
     /// One line of help.
@@ -145,6 +150,7 @@ impl Tool {
             Tool::Hccl => hccl::ABOUT,
             Tool::Wafer(tool) => tool.about(),
             Tool::Memory(tool) => tool.about(),
+            Tool::Compress => compress::ABOUT,
         }
     }
     /// What the program is and does.
@@ -169,6 +175,7 @@ impl Tool {
             Tool::Hccl => hccl::traits(),
             Tool::Wafer(tool) => tool.traits(),
             Tool::Memory(tool) => tool.traits(),
+            Tool::Compress => compress::traits(),
         }
     }
     /// The options of its own command line, where it has a table of them: all but `IMB-MPI1`, whose words are not those of others.
@@ -193,12 +200,18 @@ impl Tool {
             Tool::Hccl => hccl::OPTIONS,
             Tool::Wafer(_) => wafer::OPTIONS,
             Tool::Memory(tool) => tool.options(),
+            Tool::Compress => compress::OPTIONS,
         }
     }
     /// Whether a `--` among its options is its own: what follows is for one of its tests.
     #[must_use]
     pub fn splits_options(self) -> bool {
         matches!(self, Tool::Sockets(sockets::SocketTool::Netperf))
+    }
+    /// Whether its command line names files that it reads.
+    #[must_use]
+    pub fn reads_files(self) -> bool {
+        matches!(self, Tool::Compress)
     }
     /// GPUs of a node that the command line asks for, where it does: those of a process of nccl-tests, of which a node has one then.
     #[must_use]
@@ -248,6 +261,7 @@ impl Tool {
             Tool::Hccl => hccl::prepare(args, target),
             Tool::Wafer(tool) => tool.prepare(args, target),
             Tool::Memory(tool) => tool.prepare(args, target),
+            Tool::Compress => compress::prepare(args, target),
         }
     }
 }

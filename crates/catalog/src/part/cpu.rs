@@ -119,6 +119,9 @@ cpu_parameters! {
             /// How its cores multiply matrices of double precision; where nothing is said, HPL does not run on them.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub dgemm: Option<CpuDgemm>,
+            /// What one core takes in where it compresses by zlib at level 6; where nothing is said, no program does.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub deflate: Option<Sourced<Rate>>,
             /// The bridge between PCI Express and memory.
             pub root_complex: RootComplex,
         } core -> CpuCosts
@@ -153,6 +156,13 @@ impl Part for Cpu {
         if self.memory.as_ref().and_then(|memory| memory.core_rate.as_ref()).is_some_and(|rate| rate.as_bps() == 0) {
             let message = "`core_rate` of the memory is zero: a core would never end";
             return Err(Problem::at(&["memory", "core_rate", "value"], message, "use what STREAM measures with one thread, or remove it"));
+        }
+        if self.deflate.as_ref().is_some_and(|rate| rate.as_bps() == 0) {
+            return Err(Problem::at(
+                &["deflate", "value"],
+                "`deflate` is zero: nothing would ever be compressed",
+                "use the rate of one core",
+            ));
         }
         if self.socket_link.as_ref().is_some_and(|link| link.links == 0) {
             return Err(Problem::at(&["socket_link", "links"], "no link to the other processor", "remove [socket_link]"));

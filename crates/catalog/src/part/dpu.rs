@@ -9,7 +9,7 @@
 //! for Accelerating Distributed Systems", OSDI 2023 (the switch, and what it adds to every way).
 //! Modelled: which processor the cores are, their memory, the ways between adapter, cores and host, whether the adapter accepts keys of
 //! the host's memory from the cores (cross-registration, GVMI).
-//! Not modelled: engines beside the cores for compression and regular expressions, the data-path accelerator.
+//! Not modelled: engines beside the cores for regular expressions, the data-path accelerator.
 
 use fabriscope_units::Span;
 use schemars::JsonSchema;

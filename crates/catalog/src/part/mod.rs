@@ -98,7 +98,7 @@ pub use software::{
 };
 pub(crate) use switch::check_ecn;
 pub use switch::{Ecn, Forwarding, Pfc, Switch};
-pub use switching::{Engine, Engines, PacketPipeline, PipelineStage, StageKind, SwitchingCosts};
+pub use switching::{CompressionEngine, Engine, Engines, PacketPipeline, PipelineStage, StageKind, SwitchingCosts};
 pub use wafer::Wafer;
 
 /// The kind of a part; one folder of the catalogue each.

@@ -142,7 +142,7 @@ nic_parameters! {
             /// The match–action stages that switch packets of virtual machines, where it has some.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub pipeline: Option<PacketPipeline>,
-            /// Engines that packets go through beside these stages.
+            /// Engines beside these stages.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub engines: Option<Engines>,
             /// Number of virtual lanes (or lossless priorities).
@@ -247,6 +247,10 @@ impl Part for Nic {
         }
         if let Some(engines) = &self.engines {
             engines.check()?;
+            if engines.compression.is_some() && self.dpu.is_none() {
+                let message = "an engine for compression on an adapter without cores";
+                return Err(Problem::at(&["engines", "compression"], message, "it is part of their complex: add [dpu], or remove it"));
+            }
         }
         if *self.rx_buffer < *self.mtu_max {
             let message = format!("a receive buffer of {} cannot hold a packet of {}", *self.rx_buffer, *self.mtu_max);

@@ -1,8 +1,8 @@
 //! What an adapter and its cores have for virtual switching: match–action stages, engines, and what software pays where it switches.
 //!
 //! The mechanisms are those of `fabriscope_vswitch`; here are the numbers, with their sources.
-//! Modelled: stages in the order in which packets pass them, how much their tables hold, engines for encryption.
-//! Not modelled: what tables hold beside what the cluster's `[ip.virtual_switch]` asks for, engines for compression and regular expressions.
+//! Modelled: stages in the order in which packets pass them, how much their tables hold, engines for encryption and compression.
+//! Not modelled: what tables hold beside what the cluster's `[ip.virtual_switch]` asks for, engines for regular expressions.
 
 use fabriscope_units::{Rate, Span};
 use schemars::JsonSchema;
@@ -71,6 +71,31 @@ pub struct Engines {
     /// Encryption of ESP with AES-GCM, in the way of packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crypto: Option<Engine>,
+    /// Compression of what lies in memory, beside the way of packets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compression: Option<CompressionEngine>,
+}
+
+/// An engine that compresses and decompresses (DEFLATE, RFC 1951) from memory to memory, one operation after the other.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CompressionEngine {
+    /// The driver of DPDK that posts to it.
+    pub driver: String,
+    /// What it takes in where it compresses; it does not where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compress: Option<Sourced<Rate>>,
+    /// What it puts out where it decompresses; it does not where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decompress: Option<Sourced<Rate>>,
+    /// What an operation takes of it beside its bytes.
+    pub interval: Sourced<Span>,
+    /// From the last byte that it takes in to the last that it puts out.
+    pub latency: Sourced<Span>,
+    /// Operations that a queue pair holds.
+    pub queue: Sourced<u32>,
+    /// Whether data of one operation may lie in several segments.
+    pub scatter_gather: Sourced<bool>,
 }
 
 /// What a core pays that switches packets of virtual machines.
@@ -127,10 +152,29 @@ impl Engines {
         match &self.crypto {
             Some(engine) if engine.rate.as_bps() == 0 => {
                 let message = "`rate` of the engine is zero: a packet would never end";
-                Err(Problem::at(&["engines", "crypto", "rate", "value"], message, "use what it handles"))
+                return Err(Problem::at(&["engines", "crypto", "rate", "value"], message, "use what it handles"));
             }
-            _ => Ok(()),
+            _ => {}
         }
+        self.compression.as_ref().map_or(Ok(()), CompressionEngine::check)
+    }
+}
+
+impl CompressionEngine {
+    fn check(&self) -> Result<(), Problem> {
+        let rates = [("compress", &self.compress), ("decompress", &self.decompress)];
+        if rates.iter().all(|(_, rate)| rate.is_none()) {
+            let message = "an engine that neither compresses nor decompresses";
+            return Err(Problem::at(&["engines", "compression"], message, "add `compress` or `decompress`, or remove the table"));
+        }
+        if let Some((key, _)) = rates.into_iter().find(|(_, rate)| rate.as_ref().is_some_and(|rate| rate.as_bps() == 0)) {
+            let message = format!("`{key}` of the engine is zero: an operation would never end");
+            return Err(Problem::at(&["engines", "compression", key, "value"], message, "use what it handles, or remove it"));
+        }
+        if *self.queue == 0 {
+            return Err(Problem::at(&["engines", "compression", "queue", "value"], "a queue for no operation", "use at least 1"));
+        }
+        Ok(())
     }
 }
 

@@ -36,6 +36,7 @@ fn target() -> Target {
         processor: None,
         loads: Err(fabriscope_platform::loads::Untold { what: String::new(), remedy: String::new() }),
         cores: None,
+        compression: None,
         perftest: None,
         hcl: None,
         wafer: None,

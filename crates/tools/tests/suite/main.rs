@@ -3,6 +3,7 @@
 
 mod accumulate;
 mod columns;
+mod compress;
 mod efa;
 mod experts;
 mod hostile;

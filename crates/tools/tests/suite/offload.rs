@@ -235,6 +235,7 @@ fn what_cannot_be_handed_over_is_refused() {
         ("lab-bluefield-2", "osu_ialltoall --offload gpu", "--offload takes one of dpu, dpu-staged, triggered, none, not `gpu`"),
         ("lab-bluefield-2", "osu_alltoall --offload dpu", "waits inside the call"),
         ("lab-bluefield-2", "osu_bw -W 4096 --offload dpu", "hands over 2048 messages at a time at the most"),
+        ("lab-bluefield-2", "p3dfft -n 32 --fields 2 --offload triggered", "adapters carry out barriers by themselves, and nothing else"),
         ("lab-bluefield-2", "osu_latency --workers 2", "the host carries it out; add --offload dpu"),
         ("lab-ipu-e2000", "osu_latency --offload dpu", "cannot use keys of the host's memory (GVMI); use --offload dpu-staged"),
         ("lab-ipu-e2000", "osu_put_latency --offload dpu-staged", "one-sided operations need keys of the host's memory"),

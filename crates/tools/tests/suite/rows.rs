@@ -17,6 +17,7 @@ fn place(name: &str, traits: &Traits) -> (&'static str, u32) {
         (Suite::Hccl, _) => ("gaudi2-1024", 1),
         (Suite::Wafer, _) => ("cs-2-16", 1),
         (Suite::Memory, _) => ("lab-cxl-3", 1),
+        (Suite::Dpu, _) => ("lab-bluefield-2", 1),
         (Suite::NcclTests, _) => ("azure-nda100v4", 1),
         (Suite::OmbXccl, _) => ("azure-ndh100v5", 2),
         (_, Data::OnGpus) => ("olivia-gh200-ss11", 1),
@@ -52,6 +53,7 @@ fn line(tool: Tool, traits: &Traits) -> String {
         (Suite::Hccl, _) => "--size 1m --loop 2",
         (Suite::Gpu, Operation::Exchange) => "-b 8 -e 8",
         (Suite::Gpu | Suite::Wafer, _) => "",
+        (Suite::Dpu, _) => "--input-file Cargo.toml",
         (Suite::Memory, _) => {
             if tool.name() == "mlc" {
                 "--idle_latency -j 2"
