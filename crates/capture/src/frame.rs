@@ -67,7 +67,7 @@ impl Framing {
 
     /// Whether packets that are delivered so are written with the headers of Ultra Ethernet.
     const fn is_uet(&self, delivery: Delivery) -> bool {
-        delivery.is_ultra_ethernet() && matches!(self.layer, LinkLayer::RoceV2Ipv4 | LinkLayer::RoceV2Ipv6)
+        delivery.is_ultra_ethernet() && matches!(self.layer, LinkLayer::RoceV2Ipv4 | LinkLayer::RoceV2Ipv6 | LinkLayer::RoceShort)
     }
 
     /// What of a capture is not in its own form, in words.
@@ -198,7 +198,8 @@ impl Framing {
                 frame.extend(grh(dscp << 2, Grh::NEXT_BTH, length).encode());
                 Ethernet::BYTES
             }
-            LinkLayer::RoceV2Ipv4 => {
+            // Hosts have the headers for which the short one stands.
+            LinkLayer::RoceV2Ipv4 | LinkLayer::RoceShort => {
                 frame.extend(ethernet(Ethernet::IPV4));
                 frame.extend(ip::header(Udp::PROTOCOL, Udp::BYTES + length, (from, to), (dscp, ecn)).encode());
                 frame.extend(udp.encode());

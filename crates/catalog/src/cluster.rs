@@ -35,6 +35,8 @@ pub enum LinkLayer {
     RoceV1,
     /// RDMA over UDP, IPv4 and Ethernet.
     RoceV2,
+    /// The same with a header of 10 bytes in the place of these on links, where switches know it (`short_header`).
+    RoceShort,
 }
 
 impl LinkLayer {
@@ -42,7 +44,7 @@ impl LinkLayer {
     pub const fn layer(self) -> Layer {
         match self {
             LinkLayer::InfiniBand => Layer::InfiniBand,
-            LinkLayer::RoceV1 | LinkLayer::RoceV2 => Layer::Ethernet,
+            LinkLayer::RoceV1 | LinkLayer::RoceV2 | LinkLayer::RoceShort => Layer::Ethernet,
         }
     }
     /// The framing whose bytes the wire crate counts.
@@ -51,6 +53,7 @@ impl LinkLayer {
             LinkLayer::InfiniBand => fabriscope_wire::LinkLayer::InfiniBand,
             LinkLayer::RoceV1 => fabriscope_wire::LinkLayer::RoceV1,
             LinkLayer::RoceV2 => fabriscope_wire::LinkLayer::RoceV2Ipv4,
+            LinkLayer::RoceShort => fabriscope_wire::LinkLayer::RoceShort,
         }
     }
 }
@@ -59,8 +62,10 @@ impl LinkLayer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FlowControl {
-    /// The sender is held back: by credits, or by pause frames where the switch has thresholds for them.
+    /// The sender is held back: by credits on InfiniBand, by pause frames on Ethernet, where the switch has thresholds for them.
     Lossless,
+    /// The sender has credits on Ethernet too (CBFC of Ultra Ethernet), where the switch grants them (`credits`).
+    Credits,
     /// Packets are dropped, or trimmed where the switch does that.
     Lossy,
 }

@@ -89,7 +89,7 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
         groups,
         trunk_link: trunk_link.clone(),
         global_link: global_link.clone(),
-        link_layer: cluster.link_layer,
+        link_layer: known_header(cluster.link_layer, switch)?,
         mtu: cluster.mtu,
         topology,
         routing: cluster.routing.unwrap_or(cluster.topology.usual_routing()),
@@ -414,7 +414,16 @@ pub(crate) fn check_marks(cluster: &ResolvedCluster) -> Result<(), Problem> {
     }
 }
 
-/// InfiniBand never drops; an Ethernet switch does unless it has thresholds for pauses.
+/// Short headers are of switches that forward by them.
+fn known_header(layer: LinkLayer, switch: Option<&Switch>) -> Result<LinkLayer, Problem> {
+    if layer == LinkLayer::RoceShort && switch.is_some_and(|switch| !switch.short_header) {
+        let message = format!("the switch `{}` knows no short header", switch.map_or("", |switch| &switch.name));
+        return Err(Problem::at(&["link_layer"], message, "use one with short_header, as tomahawk-ultra, or link_layer = \"roce_v2\""));
+    }
+    Ok(layer)
+}
+
+/// InfiniBand never drops; an Ethernet switch does unless it has thresholds for pauses, or grants credits and is asked for them.
 pub(crate) fn flow_control(layer: LinkLayer, given: Option<FlowControl>, switch: Option<&Switch>) -> Result<FlowControl, Problem> {
     let pauses = switch.is_none_or(|switch| switch.pfc.is_some());
     match (layer, given) {
@@ -422,6 +431,10 @@ pub(crate) fn flow_control(layer: LinkLayer, given: Option<FlowControl>, switch:
             Err(Problem::at(&["flow_control"], "InfiniBand that drops packets", "remove `flow_control`: InfiniBand has credits"))
         }
         (LinkLayer::InfiniBand, _) => Ok(FlowControl::Lossless),
+        (_, Some(FlowControl::Credits)) if switch.is_some_and(|switch| !switch.credits) => {
+            let message = format!("the switch `{}` grants no credits", switch.map_or("", |switch| &switch.name));
+            Err(Problem::at(&["flow_control"], message, "choose one with credits, as tomahawk-ultra, or flow_control = \"lossless\""))
+        }
         (_, Some(FlowControl::Lossless)) if !pauses => {
             let message = format!("the switch `{}` has no thresholds for pause frames", switch.map_or("", |switch| &switch.name));
             Err(Problem::at(&["flow_control"], message, "choose another switch, or flow_control = \"lossy\""))

@@ -41,6 +41,8 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster) -> Result<Vec<Option
             ("shared", part.shared != usual.shared),
             ("trims", part.trims != usual.trims),
             ("pfc", part.pfc != usual.pfc),
+            ("credits", part.credits != usual.credits),
+            ("short_header", part.short_header != usual.short_header),
             ("ecn", part.ecn != usual.ecn),
         ];
         if let Some((what, _)) = unlike.iter().find(|(_, unlike)| *unlike) {

@@ -65,7 +65,7 @@ const SWITCHES: usize = 1;
 impl QosPlan {
     /// The plan of a cluster whose routing has `per_level` lanes.
     pub fn new(parts: &ResolvedCluster, graph: &Graph, per_level: u32) -> QosPlan {
-        let lossless = parts.flow_control == FlowControl::Lossless;
+        let lossless = parts.flow_control != FlowControl::Lossy;
         match &parts.qos {
             Some(Qos::InfiniBand(qos)) => vls(qos, graph, per_level),
             Some(Qos::Ethernet(qos)) => ethernet(qos, per_level, lossless),

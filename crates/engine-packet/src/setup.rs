@@ -146,7 +146,8 @@ impl<'e, 'a> Blueprint<'e, 'a> {
         let ethernet = parts.link_layer != LinkLayer::InfiniBand;
         let lossy_fabric = parts.flow_control == FlowControl::Lossy;
         let drops = lossy_fabric || qos.drops();
-        let pfc = parts.switch.as_ref().and_then(|s| s.pfc.as_ref()).filter(|_| ethernet && !lossy_fabric);
+        let pauses = ethernet && parts.flow_control == FlowControl::Lossless;
+        let pfc = parts.switch.as_ref().and_then(|s| s.pfc.as_ref()).filter(|_| pauses);
         let adapters = HostGroups::new(engine, cluster, &router, drops);
         let blueprint = Blueprint {
             engine,

@@ -1,6 +1,7 @@
 //! A job that is ready to be simulated: programs, where they belong, and what prints their results.
 
 use fabriscope_node::{Main, Ties};
+use fabriscope_units::Span;
 
 use crate::output::ToolOutput;
 use crate::rows::Rows;
@@ -62,6 +63,21 @@ pub struct Prepared {
     pub finish: Finish,
     /// Where a listener hears of rows before; tools without rows tell nothing.
     pub rows: Rows,
+}
+
+impl Prepared {
+    /// A program of one rank without messages, whose time was found before it starts: it lasts so long.
+    #[must_use]
+    pub fn of_known_time(time: Span, output: ToolOutput) -> Prepared {
+        let main: Main = Box::new(move |process| {
+            Box::pin(async move {
+                process.compute(time);
+                Ok(())
+            })
+        });
+        let placing = Placing::Blocks { per_node: 1 };
+        Prepared { placing, mains: vec![main], ties: Ties::Any, finish: Box::new(move || output), rows: Rows::default() }
+    }
 }
 
 impl std::fmt::Debug for Prepared {

@@ -27,6 +27,10 @@ pub(crate) struct Port {
     pub(crate) lid: Lid,
     /// Bytes of a packet on the wire besides its payload, by opcode.
     pub(crate) overhead: &'static [u16; 256],
+    /// The shortest frame, with what is before and behind it; nothing on InfiniBand.
+    shortest: u16,
+    /// Bytes around a packet without a transport header, which has no short header.
+    raw_overhead: u16,
     /// The largest payload of a datagram.
     pub(crate) datagram_mtu: Bytes,
     /// Bytes more where the packet goes to a group: InfiniBand then has a global route header (IBA vol. 1 §9.6.1.2).
@@ -80,6 +84,8 @@ impl Port {
         Port {
             lid,
             overhead: &OVERHEADS[link_layer as usize],
+            shortest: link_layer.shortest() as u16,
+            raw_overhead: raw_overhead(link_layer),
             datagram_mtu: Mtu::B4096.bytes(),
             mcast_overhead: if link_layer == LinkLayer::InfiniBand { Grh::BYTES as u16 } else { 0 },
             subnet: None,
@@ -152,7 +158,12 @@ impl Port {
     /// Bytes on the wire of a packet; payloads are padded to words.
     #[inline]
     pub(crate) fn wire_bytes(&self, opcode: u8, payload: u16) -> u16 {
-        self.overhead[opcode as usize] + payload + pad(u32::from(payload)) as u16
+        self.wire_bytes_with(opcode, payload, 0)
+    }
+    /// The same with so much more of headers than the opcode says.
+    #[inline]
+    pub(crate) fn wire_bytes_with(&self, opcode: u8, payload: u16, more: u16) -> u16 {
+        (self.overhead[opcode as usize] + more + payload + pad(u32::from(payload)) as u16).max(self.shortest)
     }
 
     /// Payload of a full packet of SRD and UET, in bytes.
@@ -162,9 +173,14 @@ impl Port {
 
     /// Bytes on the wire of a packet without a transport header.
     pub(crate) fn raw_bytes(&self, payload: u16) -> u16 {
-        const HEADERS: u16 = fabriscope_wire::Bth::BYTES as u16 + 8 + 4;
-        self.wire_bytes(Opcode::UD_SEND_ONLY.as_u8(), payload) - HEADERS
+        self.raw_overhead + payload + pad(u32::from(payload)) as u16
     }
+}
+
+fn raw_overhead(link_layer: LinkLayer) -> u16 {
+    const HEADERS: u16 = fabriscope_wire::Bth::BYTES as u16 + 8 + 4;
+    let layer = if link_layer == LinkLayer::RoceShort { LinkLayer::RoceV2Ipv4 } else { link_layer };
+    OVERHEADS[layer as usize][usize::from(Opcode::UD_SEND_ONLY.as_u8())] - HEADERS
 }
 
 fn take_due(heap: &mut BinaryHeap<Reverse<(Time, u32)>>, now: Time) -> Option<(Time, u32)> {
@@ -172,8 +188,8 @@ fn take_due(heap: &mut BinaryHeap<Reverse<(Time, u32)>>, now: Time) -> Option<(T
     heap.pop().map(|entry| entry.0)
 }
 
-/// Bytes of an empty packet on the wire, by link layer and opcode. One table for all NICs stays in the first cache.
+/// Bytes on the wire beside the payload, by link layer and opcode. One table for all NICs stays in the first cache.
 static OVERHEADS: LazyLock<[[u16; 256]; LinkLayer::ALL.len()]> = LazyLock::new(|| {
-    let bytes = |layer: LinkLayer, opcode: u8| Opcode::decode(opcode).map_or(0, |opcode| layer.wire_bytes(opcode, 0) as u16);
+    let bytes = |layer: LinkLayer, opcode: u8| Opcode::decode(opcode).map_or(0, |opcode| layer.overhead(opcode) as u16);
     LinkLayer::ALL.map(|layer| std::array::from_fn(|opcode| bytes(layer, opcode as u8)))
 });

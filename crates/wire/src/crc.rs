@@ -32,7 +32,8 @@ pub fn icrc(layer: LinkLayer, packet: &[u8]) -> Result<u32, WireError> {
             crc.update(&NO_LRH);
             rest = version_6(&mut crc, "GRH", rest)?;
         }
-        LinkLayer::RoceV2Ipv4 => {
+        // What the short header stands for is what counts.
+        LinkLayer::RoceV2Ipv4 | LinkLayer::RoceShort => {
             crc.update(&NO_LRH);
             let after = version_4(&mut crc, rest)?;
             rest = udp(&mut crc, after)?;

@@ -72,6 +72,12 @@ pub struct Switch {
     /// Priority flow control; without it an Ethernet switch drops what does not fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pfc: Option<Pfc>,
+    /// An Ethernet switch that can grant credits for its buffers in the place of pauses (CBFC of Ultra Ethernet).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub credits: bool,
+    /// An Ethernet switch that forwards packets with a short header in the place of Ethernet's, IP's and UDP's.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub short_header: bool,
     /// Congestion marking.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ecn: Option<Ecn>,
@@ -101,6 +107,11 @@ impl Part for Switch {
         }
         if self.pfc.is_some() && self.layer == Layer::InfiniBand {
             return Err(Problem::at(&["pfc"], "priority flow control on InfiniBand", "remove `pfc`: InfiniBand uses credits"));
+        }
+        if let Some((key, _)) =
+            [("credits", self.credits), ("short_header", self.short_header)].iter().find(|(_, has)| *has && self.layer == Layer::InfiniBand)
+        {
+            return Err(Problem::at(&[key], format!("`{key}` on InfiniBand, which has its own"), "remove it"));
         }
         if let Some(pfc) = &self.pfc {
             check_pfc(pfc, *self.buffer)?;

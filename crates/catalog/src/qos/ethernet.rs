@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::cluster::FlowControl;
 use crate::error::Problem;
 use crate::part::{Ecn, Pfc, check_ecn};
 
@@ -64,7 +65,7 @@ impl EthernetQos {
         lossless && self.lossless.as_ref().is_none_or(|listed| listed.contains(&u32::from(priority)))
     }
 
-    pub(super) fn check(&self, lossless: bool) -> Result<(), Problem> {
+    pub(super) fn check(&self, flow_control: FlowControl) -> Result<(), Problem> {
         if self.classes.is_empty() {
             return Err(Problem::at(&["classes"], "no class of traffic", "write classes = [{ priorities = [0], share = 100 }]"));
         }
@@ -117,7 +118,12 @@ impl EthernetQos {
             let message = format!("priority {priority} is lossless, but in no class");
             return Err(Problem::at(&["lossless"], message, "add it to the priorities of a class"));
         }
-        if !lossless && self.lossless.as_ref().is_some_and(|listed| !listed.is_empty()) {
+        let drops = |priority: &u32| self.lossless.as_ref().is_some_and(|listed| !listed.contains(priority));
+        if flow_control == FlowControl::Credits && seen.iter().any(drops) {
+            let message = "priorities without credits beside others with them";
+            return Err(Problem::at(&["lossless"], message, "remove `lossless`: all have credits; or set flow_control = \"lossless\""));
+        }
+        if flow_control == FlowControl::Lossy && self.lossless.as_ref().is_some_and(|listed| !listed.is_empty()) {
             let message = "lossless priorities on a cluster that drops";
             return Err(Problem::at(&["lossless"], message, "set flow_control = \"lossless\", or remove `lossless`"));
         }

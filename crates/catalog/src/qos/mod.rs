@@ -22,7 +22,7 @@ pub use pairs::PortPairs;
 pub use slingshot::{SlingshotQos, TrafficClass};
 pub use vl::{FullTables, PortTables, SwitchTables, VlArb, VlQos, VlWeight};
 
-use crate::cluster::{FlowControl, LinkLayer, ResolvedCluster};
+use crate::cluster::{LinkLayer, ResolvedCluster};
 use crate::error::Problem;
 
 /// How traffic of different classes shares the links.
@@ -71,7 +71,7 @@ pub(crate) fn check(cluster: &ResolvedCluster) -> Result<(), Problem> {
             Err(Problem::at(&[], "Ethernet priorities on InfiniBand links", "write [qos.infiniband], or choose another cluster"))
         }
         (Qos::InfiniBand(qos), _) => qos.check(),
-        (Qos::Ethernet(qos), _) => qos.check(cluster.flow_control == FlowControl::Lossless),
+        (Qos::Ethernet(qos), _) => qos.check(cluster.flow_control),
         (Qos::Slingshot(qos), _) => qos.check(),
     };
     found.and_then(|()| fits_parts(qos, cluster)).map_err(|problem| problem.under(qos.key()).under("qos"))

@@ -116,7 +116,7 @@ pub(super) const PAUSE: Cause = Cause {
 
 fn pause(scene: &Scene<'_>) -> Vec<Amount> {
     let parts = scene.parts();
-    if !scene.uses_network() || parts.link_layer == LinkLayer::InfiniBand || parts.flow_control == FlowControl::Lossy {
+    if !scene.uses_network() || parts.link_layer == LinkLayer::InfiniBand || parts.flow_control != FlowControl::Lossless {
         return Vec::new();
     }
     vec![Amount::may("off", |setup| setup.parts.set_flow_control(FlowControl::Lossy).map_err(|problem| not_here(problem.message)))]

@@ -144,7 +144,7 @@ fn reroute(plan: &FaultPlan, cluster: &Cluster, world: &World<'_>) -> Result<Opt
         told: detection + manager.report.value,
     };
     let lanes = u8::try_from(world.links.per_level).unwrap_or(u8::MAX);
-    let waits = cluster.parts.flow_control == fabriscope_catalog::FlowControl::Lossless;
+    let waits = cluster.parts.flow_control != fabriscope_catalog::FlowControl::Lossy;
     let mut known: BTreeMap<Vec<u32>, Arc<Survivors>> = BTreeMap::new();
     let mut routes = |dead: &Vec<u32>| -> Made {
         if dead.is_empty() {

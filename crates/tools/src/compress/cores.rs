@@ -140,12 +140,6 @@ impl World<'_> {
     }
 }
 
-/// An iteration of cores that compress themselves, in the place of posting.
-pub(super) fn iterate_by_software(load: Load<'_>, work: impl Fn(Job) -> Span) -> Iteration {
-    let each: Span = load.jobs.iter().map(|job| work(*job)).sum();
-    Iteration { times: vec![each; load.cores as usize], handling: each * u64::from(load.cores) }
-}
-
 #[cfg(test)]
 mod tests {
     use fabriscope_catalog::Catalog;

@@ -12,10 +12,9 @@ mod options;
 
 use std::fmt::Write;
 
-use fabriscope_node::{Main, Ties};
 use fabriscope_platform::{CompressionTarget, Target};
 use fabriscope_tool::arguments::{self, Opt};
-use fabriscope_tool::{Measures, Operation, Placing, Point, Prepared, Ranks, Rows, SizeOption, Suite, ToolOutput, Traits, UsageError};
+use fabriscope_tool::{Measures, Operation, Point, Prepared, Ranks, SizeOption, Suite, ToolOutput, Traits, UsageError};
 use fabriscope_units::{Bytes, Span};
 
 use cores::{Iteration, Load};
@@ -52,14 +51,7 @@ pub fn prepare(args: &[String], target: &Target) -> Result<Prepared, UsageError>
     };
     let settings = Settings::read(&parsed, target)?;
     let (time, output) = run(&settings, target);
-    let main: Main = Box::new(move |process| {
-        Box::pin(async move {
-            process.compute(time);
-            Ok(())
-        })
-    });
-    let placing = Placing::Blocks { per_node: 1 };
-    Ok(Prepared { placing, mains: vec![main], ties: Ties::Any, finish: Box::new(move || output), rows: Rows::default() })
+    Ok(Prepared::of_known_time(time, output))
 }
 
 /// What all iterations took, and what is printed.
@@ -73,8 +65,8 @@ fn run(s: &Settings, target: &CompressionTarget) -> (Span, ToolOutput) {
         if wanted && !s.verify {
             let measured = iterate(s, target, jobs, way == 0, &mut out);
             // Once before what is measured, and all of it at each level.
-            time += measured.times.iter().copied().max().unwrap_or_default() * (s.iterations + 1) * s.levels.len() as u64;
-            times[way] = Some(measured.times);
+            time += measured.iter().copied().max().unwrap_or_default() * (s.iterations + 1) * s.levels.len() as u64;
+            times[way] = Some(measured);
         }
     }
     let ratio = compressed as f64 / s.size as f64 * 100.0;
@@ -106,29 +98,27 @@ fn head(s: &Settings, target: &CompressionTarget) -> String {
     text
 }
 
-/// One iteration of all cores; what the tool does not say of it goes into remarks.
-fn iterate(s: &Settings, target: &CompressionTarget, jobs: &[Job], compresses: bool, out: &mut ToolOutput) -> Iteration {
+/// What one iteration took each core; what the tool does not say of it goes into remarks.
+fn iterate(s: &Settings, target: &CompressionTarget, jobs: &[Job], compresses: bool, out: &mut ToolOutput) -> Vec<Span> {
     let user = s.user(target);
     let cores = s.cores.len() as u32;
+    if let Some(rate) = user.deflate.filter(|_| s.driver == Driver::Zlib) {
+        out.remarks.push(format!("cores ({}) compress by themselves, and do nothing else", user.title));
+        return vec![jobs.iter().map(|job| rate.time(job.source)).sum(); s.cores.len()];
+    }
+    let (kind, rate) = if compresses { ("compression", target.compress) } else { ("decompression", target.decompress) };
     let queue = target.queue.min(OUTSTANDING) as usize;
     let load = Load { jobs, burst: s.burst as usize, queue, cores, costs: user.costs };
-    let rate = if compresses { target.compress } else { target.decompress };
-    let software = user.deflate.filter(|_| s.driver == Driver::Zlib);
-    let kind = if compresses { "compression" } else { "decompression" };
-    let (iteration, engine) = match (software, rate) {
-        (Some(rate), _) => (cores::iterate_by_software(load, |job| rate.time(job.source)), None),
-        (None, rate) => {
-            let mut engine = Engine::new(target, user.memory, rate.unwrap_or_default(), compresses);
-            (cores::iterate(load, &mut engine), Some(engine.busy()))
-        }
-    };
-    let longest = iteration.times.iter().copied().max().unwrap_or_default();
+    let mut engine = Engine::new(target, user.memory, rate.unwrap_or_default(), compresses);
+    let Iteration { times, handling } = cores::iterate(load, &mut engine);
+    let longest = times.iter().copied().max().unwrap_or_default();
     let share = |part: Span, whole: Span| part.as_s_f64() / whole.as_s_f64() * 100.0;
-    let by_cores = share(iteration.handling, longest * u64::from(cores));
-    let engine =
-        engine.map_or_else(|| "no engine".to_owned(), |busy| format!("engine of {} {:.1} % busy", target.adapter, share(busy, longest)));
-    out.remarks.push(format!("{kind}: {engine}; cores ({}) {by_cores:.1} % in calls, the rest in polls for nothing", user.title));
-    iteration
+    let (busy, by_cores) = (share(engine.busy(), longest), share(handling, longest * u64::from(cores)));
+    out.remarks.push(format!(
+        "{kind}: engine of {} {busy:.1} % busy; cores ({}) {by_cores:.1} % in calls, the rest in polls for nothing",
+        target.adapter, user.title
+    ));
+    times
 }
 
 /// Gb/s of `bytes` in a time.

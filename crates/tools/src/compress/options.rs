@@ -21,7 +21,7 @@ pub(super) const OPTIONS: &[Opt] = &[
     value('\0', "max-num-sgl-segs", "count", "segments of an operation, where the driver takes several (default 16)"),
     value('\0', "num-iter", "count", "iterations over the data, each as long as the others (default 10000)"),
     value('\0', "operation", "kind", "comp, decomp or comp_and_decomp (default)"),
-    opt('\0', "huffman-enc", Takes::Value("kind"), Usual, "dynamic (default)"),
+    value('\0', "huffman-enc", "kind", "dynamic (default)"),
     value('\0', "compress-level", "levels", "one, a list 1,6,9 or a range 1:1:9 (default); an engine has one level"),
     value('\0', "window-sz", "log2", "window of matches: 15, which is 32 KiB"),
     opt('\0', "pool-sz", Takes::Value("count"), Harmless("buffers are always there"), "operations in the pool"),

@@ -13,11 +13,10 @@ mod system;
 #[cfg(test)]
 mod tests;
 
-use fabriscope_node::{Main, Ties};
 use fabriscope_platform::loads::LINE;
 use fabriscope_platform::{Loads, Target};
 use fabriscope_tool::arguments::{self, Opt, Parsed};
-use fabriscope_tool::{Measures, Operation, Placing, Point, Prepared, Ranks, Rows, SizeOption, Suite, ToolOutput, Traits, UsageError};
+use fabriscope_tool::{Measures, Operation, Point, Prepared, Ranks, SizeOption, Suite, ToolOutput, Traits, UsageError};
 use fabriscope_units::Span;
 
 use simulate::{Measured, Thread, simulate};
@@ -80,14 +79,7 @@ impl MemoryTool {
             remedy: untold.remedy.clone(),
         })?;
         let (time, output) = self.run(&parsed, loads)?;
-        let main: Main = Box::new(move |process| {
-            Box::pin(async move {
-                process.compute(time);
-                Ok(())
-            })
-        });
-        let placing = Placing::Blocks { per_node: 1 };
-        Ok(Prepared { placing, mains: vec![main], ties: Ties::Any, finish: Box::new(move || output), rows: Rows::default() })
+        Ok(Prepared::of_known_time(time, output))
     }
 
     fn run(self, parsed: &Parsed, loads: &Loads) -> Result<(Span, ToolOutput), UsageError> {

@@ -24,4 +24,5 @@ mod shmem;
 mod sockets;
 mod tenants;
 mod triggered;
+mod ultra_ethernet;
 mod xccl;

@@ -58,7 +58,7 @@ impl Answer {
             dest_qp: 0,
             psn: self.asked.as_u32(),
             ext: side.alloc(ext),
-            wire_bytes: port.wire_bytes(opcode, payload) + headers::more(QpType::UetRudi, opcode),
+            wire_bytes: port.wire_bytes_with(opcode, payload, headers::more(QpType::UetRudi, opcode)),
             payload,
             opcode,
             flags: self.flags,

@@ -258,7 +258,7 @@ impl Message {
                 dest_qp: self.to.0,
                 psn: (self.first + number).as_u32(),
                 ext,
-                wire_bytes: port.wire_bytes(opcode, payload) + more(self.qp_type, opcode),
+                wire_bytes: port.wire_bytes_with(opcode, payload, more(self.qp_type, opcode)),
                 payload,
                 opcode,
                 flags,

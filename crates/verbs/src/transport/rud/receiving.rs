@@ -306,7 +306,7 @@ impl Context {
             dest_qp: 0,
             psn: self.receiver.expected.previous().as_u32(),
             ext,
-            wire_bytes: port.wire_bytes(opcode, 0) + headers::more(ack.qp_type, opcode),
+            wire_bytes: port.wire_bytes_with(opcode, 0, headers::more(ack.qp_type, opcode)),
             payload: 0,
             opcode,
             flags: ack.flags,
