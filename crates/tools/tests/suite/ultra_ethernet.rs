@@ -28,7 +28,7 @@ fn short_headers_leave_the_wire_to_the_payload() {
     assert!((short / long / (594.0 / 558.0) - 1.0).abs() < 0.005, "{short} and {long} Gb/s");
 }
 
-/// Over 100 m a small buffer is less than a round trip: as many whole packets are under way as it has credits for. Pauses let the wire be full.
+/// Over 100 m a small buffer is less than a round trip: as many whole packets are in flight as it has credits for. Pauses let the wire be full.
 #[test]
 fn credits_cover_a_round_trip_or_bound_the_rate() {
     let far = "[cable]\npart = \"optical\"\nhost_length = { value = \"100 m\", basis = \"assumed\", note = \"far\" }\n";
