@@ -8,7 +8,7 @@
 use fabriscope_catalog::{Cpu, NumaDistance, ResolvedNode};
 use fabriscope_machine::{Access, Machine, Purpose, VertexId};
 use fabriscope_node::CpuCosts;
-use fabriscope_units::{Frequency, Rate, Span};
+use fabriscope_units::{Rate, Span};
 
 /// An engine for compression and who may use it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,8 +42,6 @@ pub struct EngineUser {
     pub title: String,
     /// Its cores.
     pub cores: u32,
-    /// Their clock.
-    pub clock: Frequency,
     /// What one takes to post and to poll; `mmio_latency` to the engine.
     pub costs: CpuCosts,
     /// What one takes in where it compresses by zlib at level 6, if that is known.
@@ -118,7 +116,6 @@ impl EngineUser {
         EngineUser {
             title: cpu.title.clone(),
             cores,
-            clock: *cpu.clock,
             costs: CpuCosts { mmio_latency: costs.mmio_latency + further, ..costs },
             deflate: cpu.deflate.as_deref().copied(),
             memory,

@@ -118,8 +118,9 @@ impl World<'_> {
     fn serve(&mut self, now: Time) {
         let count = self.cores.len();
         let order = (1..=count).map(|step| (self.last + step) % count);
-        let heads: Vec<(usize, Time)> = order.filter_map(|queue| Some((queue, self.cores[queue].waiting.front()?.0))).collect();
-        let Some((queue, at)) = heads.iter().find(|(_, at)| *at <= now).or_else(|| heads.iter().min_by_key(|(_, at)| *at)).copied() else {
+        let heads = order.filter_map(|queue| Some((queue, self.cores[queue].waiting.front()?.0)));
+        // Of those that are there the first in turn, otherwise the one that comes first.
+        let Some((queue, at)) = heads.min_by_key(|(_, at)| now.max(*at)) else {
             self.turning = false;
             return;
         };

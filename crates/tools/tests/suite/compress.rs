@@ -20,7 +20,7 @@ fn rates(output: &ToolOutput, metric: &str) -> Vec<f64> {
     output.points.iter().filter(|point| point.metric == metric).map(|point| point.value).collect()
 }
 
-/// Text of this file, sixteen thousand times as long: it is there wherever the tests are.
+/// The text of this file, repeated up to 1 MiB: it is there wherever the tests are.
 const DATA: &str = "--input-file tests/suite/compress.rs --extended-input-sz 1048576 --compress-level 6";
 
 #[test]

@@ -7,9 +7,7 @@ use machine::{column, parts, run_on};
 
 /// A cluster that rests on another one.
 fn changed(base: &str, change: &str) -> ResolvedCluster {
-    let catalog = Catalog::embedded().unwrap();
-    let cluster = catalog.parse_cluster("changed.toml", &format!("name = \"changed\"\nbase = \"{base}\"\n{change}")).unwrap();
-    catalog.resolve(&cluster, None).unwrap()
+    machine::changed(base, change).unwrap()
 }
 
 fn value(parts: &ResolvedCluster, line: &str, metric: &str) -> f64 {

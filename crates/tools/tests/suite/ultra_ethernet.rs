@@ -1,16 +1,10 @@
 //! What Ultra Ethernet and Tomahawk Ultra have of the link: credits in the place of pauses, short headers.
 
-use fabriscope_catalog::{Catalog, CatalogError, ResolvedCluster};
+use fabriscope_catalog::ResolvedCluster;
 use fabriscope_platform::{Binding, Layout, Target};
 use fabriscope_units::{Bytes, Remedy};
 
-use crate::machine::{column, run_for, run_on};
-
-fn changed(base: &str, change: &str) -> Result<ResolvedCluster, CatalogError> {
-    let catalog = Catalog::embedded().unwrap();
-    let cluster = catalog.parse_cluster("changed.toml", &format!("name = \"changed\"\nbase = \"{base}\"\n{change}"))?;
-    catalog.resolve(&cluster, None)
-}
+use crate::machine::{changed, column, run_for, run_on};
 
 /// Gb/s.
 fn bandwidth(parts: &ResolvedCluster, line: &str) -> f64 {

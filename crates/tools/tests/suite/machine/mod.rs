@@ -1,6 +1,6 @@
 //! Simulated clusters for the tests of this crate.
 
-use fabriscope_catalog::{Catalog, ResolvedCluster};
+use fabriscope_catalog::{Catalog, CatalogError, ResolvedCluster};
 use fabriscope_engine::{Cluster, Engine, Job, Run, RunOptions};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_node::Main;
@@ -11,6 +11,13 @@ use fabriscope_units::Remedy;
 pub fn parts(cluster: &str) -> ResolvedCluster {
     let catalog = Catalog::embedded().unwrap();
     catalog.target(cluster).unwrap()
+}
+
+/// A cluster of the catalogue with changes.
+pub fn changed(base: &str, change: &str) -> Result<ResolvedCluster, CatalogError> {
+    let catalog = Catalog::embedded().unwrap();
+    let cluster = catalog.parse_cluster("changed.toml", &format!("name = \"changed\"\nbase = \"{base}\"\n{change}"))?;
+    catalog.resolve(&cluster, None)
 }
 
 /// The nodes of RI2 in another number, with another number of NICs each, on one switch.
