@@ -107,6 +107,7 @@ bless: build
 	tests/golden/run.sh bless target/release/fabriscope
 	UPDATE_GOLDEN=1 $(CARGO) test --quiet --package fabriscope-cli --test suite documents::
 	UPDATE_GOLDEN=1 $(CARGO) test --quiet --package fabriscope-traces --test suite
+	UPDATE_GOLDEN=1 $(CARGO) test --quiet --package fabriscope-diagnose --test suite errors::
 
 # Reports and pages in Chromium (apt-get install chromium nodejs npm).
 page: checked
