@@ -149,6 +149,16 @@ fn scenario(case: &Case) -> Scenario {
 
 #[test]
 fn any_number_of_threads_gives_the_same_run() {
+    threads_give_the_same_run(&[4]);
+}
+
+#[test]
+#[ignore = "long: more numbers of threads"]
+fn every_number_of_threads_gives_the_same_run() {
+    threads_give_the_same_run(&[2, 3]);
+}
+
+fn threads_give_the_same_run(numbers: &[usize]) {
     let schedule = crowded();
     for case in &CASES {
         let cluster = fabric(case.cluster);
@@ -160,7 +170,7 @@ fn any_number_of_threads_gives_the_same_run() {
         if cluster.parts.flow_control == FlowControl::Lossless {
             assert_eq!((one.stats.drops, one.stats.bytes_delivered), (0, schedule.stats().bytes.0), "{}", case.name);
         }
-        for threads in [2, 4] {
+        for &threads in numbers {
             assert_eq!(one, run(threads), "{}, {threads} threads", case.name);
         }
     }

@@ -154,9 +154,19 @@ mod tests {
     }
 
     #[test]
+    fn machines_can_be_left_out() {
+        leaves_out_every(4);
+    }
+
+    #[test]
+    #[ignore = "half a minute: all machines"]
     fn every_machine_can_be_left_out() {
+        leaves_out_every(1);
+    }
+
+    fn leaves_out_every(step: usize) {
         let (catalog, priors) = (catalog(), published::priors().unwrap());
-        for (machine, tables) in machines(&published::tables().unwrap()) {
+        for (machine, tables) in machines(&published::tables().unwrap()).into_iter().step_by(step) {
             let tables: Vec<&str> = tables.iter().map(String::as_str).collect();
             let found = replacements(&catalog, &priors, &tables);
             let altered = without(&catalog, &found).unwrap_or_else(|error| panic!("{machine}: {error}"));
