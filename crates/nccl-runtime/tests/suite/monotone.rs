@@ -108,7 +108,7 @@ fn times_rise_with_the_size_and_the_choice_is_never_far_off() {
 }
 
 #[test]
-#[ignore = "half a minute: twice as many sizes"]
+#[ignore = "a quarter of a minute: twice as many sizes"]
 fn times_rise_with_every_size() {
     times_rise_with_the_size(2);
 }

@@ -131,17 +131,7 @@ fn rings_reach_the_link_and_the_switch_more() {
 
 #[test]
 fn all_operations_end_on_one_node_and_on_two() {
-    all_operations_end([("azure-nda100v4", 1), ("azure-nda100v4", 2), ("lumi-g", 2)]);
-}
-
-#[test]
-#[ignore = "half a minute: more networks"]
-fn all_operations_end_on_other_networks() {
-    all_operations_end([("aws-p4de-nccl", 2), ("olivia-gh200-ss11", 2)]);
-}
-
-fn all_operations_end<const N: usize>(runs: [(&str, u32); N]) {
-    for (cluster, nodes) in runs {
+    for (cluster, nodes) in [("azure-nda100v4", 1), ("azure-nda100v4", 2), ("aws-p4de-nccl", 2), ("lumi-g", 2), ("olivia-gh200-ss11", 2)] {
         for operation in fabriscope_tools::nccl_tests::TOOLS {
             let tool = operation.tool();
             let values = busbw(cluster, nodes, &format!("{tool} -b 64K -e 4M -f 64 -n 3"));
