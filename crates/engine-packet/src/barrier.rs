@@ -54,17 +54,17 @@ impl Barrier {
             self.wake();
             return true;
         }
-        for looks in 0..self.looks + OFFERS {
-            if !self.waits_for(meeting) {
-                return !self.broken.load(Ordering::Relaxed);
-            }
+        let mut looks = 0;
+        while self.waits_for(meeting) {
+            looks += 1;
             if looks < self.looks {
                 std::hint::spin_loop();
-            } else {
+            } else if looks < self.looks + OFFERS {
                 std::thread::yield_now();
+            } else {
+                self.sleep(meeting);
             }
         }
-        self.sleep(meeting);
         !self.broken.load(Ordering::Relaxed)
     }
 
@@ -121,5 +121,26 @@ mod tests {
                 });
             }
         });
+    }
+
+    /// The other thread sleeps before this one comes, or panics.
+    #[test]
+    fn sleepers_are_woken() {
+        for comes in [true, false] {
+            let barrier = Barrier::new(2);
+            std::thread::scope(|scope| {
+                let sleeper = scope.spawn(|| barrier.wait());
+                let other = scope.spawn(|| {
+                    let _attendance = barrier.enter();
+                    while barrier.sleepers.load(Ordering::SeqCst) == 0 {
+                        std::thread::yield_now();
+                    }
+                    assert!(comes, "on purpose");
+                    barrier.wait()
+                });
+                assert_eq!(sleeper.join().unwrap(), comes);
+                assert_eq!(other.join().is_ok_and(|together| together), comes);
+            });
+        }
     }
 }

@@ -45,9 +45,6 @@ const CALLS: &[(&str, &[&str])] = &[
     ("sensitivity", &["oci-optimized3-across", "--basis", "fitted", "--top", "3"]),
 ];
 
-/// Takes seconds each time: written to a file, and not printed as well.
-const SLOW: &[&str] = &["calibrate", "sensitivity"];
-
 /// More calls of commands with several kinds of results.
 const OTHERS: &[(&str, &[&str])] = &[
     ("show", &["dgx-a100"]),
@@ -147,23 +144,19 @@ fn every_result_is_json_and_csv_and_goes_to_a_file() {
         });
         let call: Vec<&str> = std::iter::once(*command).chain(words).collect();
         let with = |more: &[&'static str]| -> String { printed(&[&call, more].concat()) };
-        let file = folder.path().join(format!("{number}.json"));
-        // Before the words, as those behind the name of a benchmark are its own.
-        let write = || {
-            let to_file = [&call[..1], &["-o", file.to_str().unwrap()], &call[1..]].concat();
-            assert_eq!(printed(&to_file), "", "{call:?}");
-            std::fs::read_to_string(&file).unwrap()
-        };
-        let slow = SLOW.contains(command);
-        let json = if slow { write() } else { with(&["--json"]) };
+        let json = with(&["--json"]);
         let value: serde_json::Value = serde_json::from_str(&json).unwrap_or_else(|error| panic!("{call:?}: {error}"));
         assert!(value.is_object() || value.is_array(), "{call:?}");
         parse_csv(&with(&["--csv"]), &call);
         // What is written does not depend on the words: one call of a command is enough.
-        if slow || number >= CALLS.len() || call.contains(&"-") {
+        if number >= CALLS.len() || call.contains(&"-") {
             continue;
         }
-        let written = write();
+        let file = folder.path().join(format!("{command}.json"));
+        // Before the words, as those behind the name of a benchmark are its own.
+        let to_file = [&call[..1], &["-o", file.to_str().unwrap()], &call[1..]].concat();
+        assert_eq!(printed(&to_file), "", "{call:?}");
+        let written = std::fs::read_to_string(&file).unwrap();
         if serde_json::from_str::<serde_json::Value>(&written).unwrap().get("wall_s").is_none() && !matches!(*command, "run" | "sweep") {
             assert_eq!(written, json, "{call:?}");
         }
